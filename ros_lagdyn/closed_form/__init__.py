@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The textbook formulas, one file per mechanism, and which of them fits an arm."""
+
+from __future__ import annotations
+
+from math import pi
+
+from ros_lagdyn.arm import BASE, Arm
+from ros_lagdyn.closed_form import (
+    cartesian,
+    five_bar,
+    prismatic_revolute,
+    skew_cartesian,
+    spatial_3r,
+    spherical_pendulum,
+    two_link,
+    two_link_remote,
+)
+from ros_lagdyn.closed_form.geometry import (
+    EXACT_WITHIN,
+    PARALLEL_WITHIN,
+    Geometry,
+    Recognised,
+)
+from ros_lagdyn.errors import AssumptionError, UnrecognisedMechanismError
+from ros_lagdyn.rigid_body import Array
+
+FORMULAS = (
+    two_link.TwoLink,
+    two_link_remote.TwoLinkRemote,
+    five_bar.FiveBar,
+    spatial_3r.Spatial3R,
+    cartesian.Cartesian,
+    skew_cartesian.SkewCartesian,
+    prismatic_revolute.PrismaticRevolute,
+    spherical_pendulum.SphericalPendulum,
+)
+
+
+def recognise(arm: Arm, gravity: Array) -> Recognised:
+    """Find the formula of an arm from its joints and geometry.
+
+    Args:
+        arm: the arm.
+        gravity: (3,) [m/s^2], in root link axes.
+
+    Raises:
+        AssumptionError: the joints are those of a mechanism, but a link breaks an assumption of
+            its formula; says which, and by how much.
+        UnrecognisedMechanismError: no formula has such joints.
+    """
+    kinds = ''.join('R' if joint.turns else 'P' for joint in arm.independent_joints)
+    geometry = Geometry(arm, gravity)
+    if arm.has_mimic:
+        if kinds == 'RR' and all(body.joint.turns for body in arm.bodies):
+            both_on_base = all(
+                body.parent == BASE for body in arm.bodies if body.joint.mimic is None)
+            return (five_bar if both_on_base else two_link_remote).recognise(geometry)
+    elif all(body.parent == index - 1 for index, body in enumerate(arm.bodies)):
+        if kinds == 'RR':
+            return _two_revolute(geometry)
+        if kinds == 'PP':
+            right = abs(float(geometry.axis[0] @ geometry.axis[1])) <= EXACT_WITHIN
+            return (cartesian if right else skew_cartesian).recognise(geometry)
+        if kinds == 'PR':
+            return prismatic_revolute.recognise(geometry)
+        if kinds == 'RRR':
+            return spatial_3r.recognise(geometry)
+    raise UnrecognisedMechanismError(
+        f'robot "{arm.name}": no closed form has the joints {_describe(arm, kinds)}; there are '
+        + ', '.join(formula.stem for formula in FORMULAS)
+        + '; the engines "lagrangian" and "pinocchio" compute any arm')
+
+
+def _two_revolute(geometry: Geometry) -> Recognised:
+    angle = geometry.angle_between(0, 1)
+    if angle <= PARALLEL_WITHIN:
+        return two_link.recognise(geometry)
+    if angle < pi / 4:
+        raise AssumptionError(
+            mechanism=two_link.TwoLink.stem, part=geometry.joint_label(1),
+            assumption=f'an axis parallel to that of {geometry.joint_label(0)}, within '
+                       f'{PARALLEL_WITHIN:g} rad',
+            found=f'{angle:.6g} rad off')
+    return spherical_pendulum.recognise(geometry)
+
+
+def _describe(arm: Arm, kinds: str) -> str:
+    listed = ', '.join(
+        f'{joint.name} ({joint.kind})' for joint in arm.independent_joints[:8])
+    more = f' and {len(kinds) - 8} more' if len(kinds) > 8 else ''
+    shape = '' if arm.has_mimic or all(
+        body.parent == index - 1 for index, body in enumerate(arm.bodies)) else ' in a branching tree'
+    mimic = ' with mimic joints' if arm.has_mimic else ''
+    return listed + more + mimic + shape

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same numbers from Pinocchio: its own URDF parser, its recursive algorithms.
+
+Pinocchio builds the full tree (its own mimic support returns a wrong Coriolis matrix and refuses
+several algorithms), and the constant matrix P of the mimic tags projects it:
+M = P' M_tree P, C = P' C_tree P, g = P' g_tree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+from numpy.typing import ArrayLike
+
+from ros_lagdyn.arm import Arm
+from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics
+from ros_lagdyn.errors import UrdfError
+from ros_lagdyn.rigid_body import Array
+
+
+class PinocchioDynamics(Dynamics):
+    """Wraps one Pinocchio model and its data."""
+
+    engine = 'pinocchio'
+
+    def __init__(self, arm: Arm, urdf_text: str, gravity: ArrayLike = EARTH_GRAVITY) -> None:
+        """Take the arm for names and mimic tags, and the URDF text for everything else."""
+        super().__init__(arm, gravity)
+        try:
+            self._model = pinocchio.buildModelFromXML(urdf_text)
+        except (ValueError, RuntimeError) as error:
+            raise UrdfError(f'URDF: Pinocchio refuses it: {str(error).strip()}') from None
+        self._model.gravity.linear = self._gravity_vector
+        self._data = self._model.createData()
+        # Rows of P and offset in Pinocchio's order of velocities. A continuous joint has two
+        # position numbers, cos and sin, so positions need a map of their own.
+        order = np.empty(self._model.nv, dtype=int)
+        self._plain: list[tuple[int, int]] = []
+        self._continuous: list[tuple[int, int]] = []
+        for row, body in enumerate(arm.bodies):
+            joint = self._model.joints[self._model.getJointId(body.joint.name)]
+            order[joint.idx_v] = row
+            places = self._plain if joint.nq == 1 else self._continuous
+            places.append((joint.idx_q, joint.idx_v))
+        self._P = arm.projection[order]
+        self._offset = arm.offset[order]
+        self._positions = np.zeros(self._model.nq)
+        self._only_plain = not self._continuous
+
+    def _tree(self, q: Array) -> Array:
+        """Return Pinocchio's configuration vector for one state q of shape (n,)."""
+        tree = self._P @ q + self._offset
+        if self._only_plain:
+            return tree
+        for idx_q, idx_v in self._plain:
+            self._positions[idx_q] = tree[idx_v]
+        for idx_q, idx_v in self._continuous:
+            self._positions[idx_q] = np.cos(tree[idx_v])
+            self._positions[idx_q + 1] = np.sin(tree[idx_v])
+        return self._positions
+
+    def _mass_matrix(self, q: Array) -> Array:
+        result = np.empty((len(q), len(self.joints), len(self.joints)))
+        for index, state in enumerate(q):
+            M = pinocchio.crba(self._model, self._data, self._tree(state))
+            M = np.triu(M) + np.triu(M, 1).T  # releases before 4 fill the upper triangle only
+            result[index] = self._P.T @ M @ self._P
+        return result
+
+    def _coriolis_matrix(self, q: Array, v: Array) -> Array:
+        result = np.empty((len(q), len(self.joints), len(self.joints)))
+        for index, (state, rate) in enumerate(zip(q, v, strict=True)):
+            C = pinocchio.computeCoriolisMatrix(
+                self._model, self._data, self._tree(state), self._P @ rate)
+            result[index] = self._P.T @ C @ self._P
+        return result
+
+    def _gravity(self, q: Array) -> Array:
+        result = np.empty(q.shape)
+        for index, state in enumerate(q):
+            result[index] = self._P.T @ pinocchio.computeGeneralizedGravity(
+                self._model, self._data, self._tree(state))
+        return result
+
+    def _potential_energy(self, q: Array) -> Array:
+        return np.array([pinocchio.computePotentialEnergy(
+            self._model, self._data, self._tree(state)) for state in q])
+
+    def _inverse_dynamics(self, q: Array, v: Array, a: Array) -> Array:
+        result = np.empty(q.shape)
+        for index, (state, rate, rate_of_rate) in enumerate(zip(q, v, a, strict=True)):
+            result[index] = self._P.T @ pinocchio.rnea(
+                self._model, self._data, self._tree(state), self._P @ rate,
+                self._P @ rate_of_rate)
+        return result
+
+    def _frame_jacobian(self, q: Array, frame: str) -> Array:
+        self.arm.frame(frame)  # an unknown link is the same error in every engine
+        frame_id = self._model.getFrameId(frame, pinocchio.FrameType.BODY)
+        result = np.empty((len(q), 6, len(self.joints)))
+        for index, state in enumerate(q):
+            result[index] = pinocchio.computeFrameJacobian(
+                self._model, self._data, self._tree(state), frame_id,
+                pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED) @ self._P
+        return result
