@@ -118,7 +118,8 @@ class TransformedDynamics(Dynamics):
         return self._coordinates.names
 
     def _inverse_jacobian(self, q: Array) -> Array:
-        return np.linalg.inv(self._coordinates.jacobian(q))
+        inverse: Array = np.linalg.inv(self._coordinates.jacobian(q))
+        return inverse
 
     def _mass_matrix(self, p: Array) -> Array:
         q = self._coordinates.joint_positions(p)

@@ -207,7 +207,8 @@ class Dynamics(ABC):
                 state=worst if batch else None, reciprocal_condition=float(ratio[worst]),
                 least=LEAST_RECIPROCAL_CONDITION)
         bias = self._inverse_dynamics(q, v, np.zeros_like(q))
-        return _same(np.linalg.solve(M, (tau - bias)[..., None])[..., 0], batch)
+        a: Array = np.linalg.solve(M, (tau - bias)[..., None])[..., 0]
+        return _same(a, batch)
 
     def all_terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
         """Return M, C and g at once: cheaper than three calls."""

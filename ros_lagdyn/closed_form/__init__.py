@@ -55,13 +55,15 @@ def recognise(arm: Arm, gravity: Array) -> Recognised:
         if kinds == 'RR' and all(body.joint.turns for body in arm.bodies):
             both_on_base = all(
                 body.parent == BASE for body in arm.bodies if body.joint.mimic is None)
-            return (five_bar if both_on_base else two_link_remote).recognise(geometry)
-    elif all(body.parent == index - 1 for index, body in enumerate(arm.bodies)):
+            mechanism = five_bar.recognise if both_on_base else two_link_remote.recognise
+            return mechanism(geometry)
+    elif _is_chain(arm):
         if kinds == 'RR':
             return _two_revolute(geometry)
         if kinds == 'PP':
             right = abs(float(geometry.axis[0] @ geometry.axis[1])) <= EXACT_WITHIN
-            return (cartesian if right else skew_cartesian).recognise(geometry)
+            mechanism = cartesian.recognise if right else skew_cartesian.recognise
+            return mechanism(geometry)
         if kinds == 'PR':
             return prismatic_revolute.recognise(geometry)
         if kinds == 'RRR':
@@ -89,7 +91,10 @@ def _describe(arm: Arm, kinds: str) -> str:
     listed = ', '.join(
         f'{joint.name} ({joint.kind})' for joint in arm.independent_joints[:8])
     more = f' and {len(kinds) - 8} more' if len(kinds) > 8 else ''
-    shape = '' if arm.has_mimic or all(
-        body.parent == index - 1 for index, body in enumerate(arm.bodies)) else ' in a branching tree'
-    mimic = ' with mimic joints' if arm.has_mimic else ''
-    return listed + more + mimic + shape
+    if arm.has_mimic:
+        return listed + more + ' with mimic joints'
+    return listed + more + ('' if _is_chain(arm) else ' in a branching tree')
+
+
+def _is_chain(arm: Arm) -> bool:
+    return all(body.parent == index - 1 for index, body in enumerate(arm.bodies))

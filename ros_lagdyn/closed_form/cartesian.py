@@ -10,7 +10,7 @@ The skew robot with alpha = 90 degrees: constant, and without a coupling.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ros_lagdyn.closed_form import skew_cartesian
 from ros_lagdyn.closed_form.geometry import Geometry, Recognised
@@ -28,7 +28,9 @@ class Cartesian(skew_cartesian.SkewCartesian):
 def recognise(geometry: Geometry) -> Recognised:
     """Read the parameters off a chain of two prismatic joints at right angles."""
     geometry.require_perpendicular(Cartesian.stem, 0, 1)
-    found = skew_cartesian.recognise(geometry)
-    skew = found.formula
-    return replace(found, formula=Cartesian(
-        m_1=skew.m_1, m_2=skew.m_2, u_1=skew.u_1, u_2=skew.u_2))
+    slide_1, slide_2 = geometry.axis
+    formula = Cartesian(
+        m_1=float(geometry.mass[0]), m_2=float(geometry.mass[1]),
+        u_1=float(geometry.up @ slide_1), u_2=float(geometry.up @ slide_2),
+    )
+    return Recognised(formula=formula, sign=(1.0, 1.0), phase=(0.0, 0.0))

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `lagdyn`: checks arms, and lists those that are shipped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ros_lagdyn.check import TOLERANCE, ArmReport, check_arm
+from ros_lagdyn.cross_check import Disagreement
+from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES
+from ros_lagdyn.errors import LagdynError
+from ros_lagdyn.laws import LAW_NAMES
+from ros_lagdyn.shipped_arms import SHIPPED_ARMS, STEMS, shipped_urdf
+from ros_lagdyn.urdf_model import MAX_BYTES, load_arm
+
+GOOD, DISAGREES, BAD_INPUT = 0, 1, 2  # exit codes
+_TERMS = {'mass_matrix': 'M', 'coriolis': 'C', 'gravity': 'g', 'torque': 'tau'}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == 'arms':
+            return _arms(options)
+        if options.all == bool(options.urdf):
+            parser.error('check needs one or more URDFs, or --all')
+        return _check(options)
+    except KeyboardInterrupt:
+        print('lagdyn: stopped', file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe went away, as in `lagdyn check ... | head`: no more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return GOOD
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='lagdyn', description='Robot arm dynamics, computed by independent engines.')
+    commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
+    arms = commands.add_parser('arms', help='list the arms that come with the package')
+    arms.add_argument('--json', action='store_true', help='print JSON for programs')
+    check = commands.add_parser(
+        'check', help='compare all engines on an arm, and check physical laws',
+        description='Compare all engines on an arm at random states within its joint limits, '
+                    'check physical laws, and show the structure found.',
+        epilog=f'Exit code: {GOOD} all agrees, {DISAGREES} something disagrees, {BAD_INPUT} an '
+               'argument or URDF is bad.')
+    check.add_argument(
+        'urdf', nargs='*', metavar='URDF',
+        help='path of a URDF, "-" for standard input, or a shipped arm: ' + ', '.join(STEMS))
+    check.add_argument('--all', action='store_true', help='check every shipped arm')
+    check.add_argument('--states', type=_count, default=1000, metavar='N',
+                       help='how many random states (default %(default)s)')
+    check.add_argument('--seed', type=int, default=0, metavar='S',
+                       help='seed of the random states (default %(default)s)')
+    check.add_argument('--gravity', type=_number, nargs=3, default=EARTH_GRAVITY,
+                       metavar=('X', 'Y', 'Z'),
+                       help='gravity in m/s^2, in root link axes (default 0 0 -9.81)')
+    check.add_argument('--tolerance', type=_tolerance, default=TOLERANCE, metavar='T',
+                       help='largest relative disagreement that is no fault (default %(default)s)')
+    check.add_argument('--json', action='store_true', help='print JSON for programs')
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 10_000_000:
+        raise argparse.ArgumentTypeError(f'must be from 1 to 10000000, got {value}')
+    return value
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f'must be finite, got {text}')
+    return value
+
+
+def _tolerance(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f'must be between 0 and 1, got {text}')
+    return value
+
+
+def _arms(options: argparse.Namespace) -> int:
+    rows: list[dict[str, Any]] = []
+    for arm in SHIPPED_ARMS:
+        path = shipped_urdf(arm.stem)
+        rows.append({'stem': arm.stem, 'title': arm.title, 'documents': arm.documents,
+                     'joints': list(load_arm(path).joints), 'urdf': str(path)})
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        _print_table(('arm', 'what it is', 'documents', 'joints', 'URDF'), [
+            (row['stem'], row['title'], row['documents'], ' '.join(row['joints']), row['urdf'])
+            for row in rows])
+    return GOOD
+
+
+def _check(options: argparse.Namespace) -> int:
+    code = GOOD
+    reports: list[dict[str, Any]] = []
+    for name in STEMS if options.all else options.urdf:
+        try:
+            report = check_arm(
+                _source(name), states=options.states, seed=options.seed,
+                gravity=options.gravity, tolerance=options.tolerance,
+                progress=_Progress(name))
+        except LagdynError as error:
+            code = max(code, BAD_INPUT)
+            reports.append({'urdf': name, 'error': str(error), 'ok': False})
+            print(f'lagdyn: {name}: {error}', file=sys.stderr)
+            continue
+        code = max(code, DISAGREES if report.faults else GOOD)
+        reports.append({'urdf': name, **report.to_dict()})
+        if not options.json:
+            _print_report(name, report)
+    if options.json:
+        print(json.dumps({'ok': code == GOOD, 'arms': reports}, indent=2))
+    return code
+
+
+def _source(name: str) -> str | bytes | Path:
+    """Return what to load: standard input, a file, or a shipped arm."""
+    if name == '-':
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    if not os.path.exists(name) and name in STEMS:
+        return shipped_urdf(name)
+    return Path(name)
+
+
+class _Progress:
+    """A line on a terminal that says how far a long check is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._shown = sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._shown:
+            end = '\r\x1b[K' if done == total else ''
+            print(f'\r{self._name}: {done} of {total} states', end=end, file=sys.stderr,
+                  flush=True)
+
+
+# -- the readable report ---------------------------------------------------------------------
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = '') -> None:
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    for row in (header, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print((indent + '  '.join(cells)).rstrip())
+
+
+def _print_report(name: str, report: ArmReport) -> None:
+    title = f'{name}: robot "{report.robot}", joints {", ".join(report.joints)}'
+    print(title)
+    print('-' * len(title))
+    print(f'closed form: {report.mechanism or "none, " + str(report.not_recognised)}')
+    print(f'\nworst relative disagreement at {report.states} states '
+          f'(tolerance {report.tolerance:.0e})')
+    terms = [term.name for term in fields(Disagreement)]
+    _print_table(('', *(_TERMS[term] for term in terms)), [
+        (' - '.join(comparison.engines),
+         *(_mark(getattr(comparison.disagreement, term), report.tolerance) for term in terms))
+        for comparison in report.comparisons], indent='  ')
+    engines = [engine for engine in ENGINES if engine in report.laws]
+    print('\nworst violation of physical laws')
+    _print_table(('', *engines, 'tolerance'), [
+        (law, *(_mark(report.laws[engine][row].violation, report.laws[engine][row].tolerance)
+                for engine in engines), f'{report.laws[engines[0]][row].tolerance:.1e}')
+        for row, law in enumerate(LAW_NAMES)], indent='  ')
+    _print_structure(report)
+    if report.faults:
+        print('\nRESULT: ' + '; '.join(report.faults) + '\n')
+    else:
+        print('\nRESULT: all engines agree, all laws hold\n')
+
+
+def _mark(value: float, tolerance: float) -> str:
+    return f'{value:.1e}' + ('' if value <= tolerance else ' !')
+
+
+def _print_structure(report: ArmReport) -> None:
+    found = report.structure
+    print('\nstructure')
+    answers = [
+        ('M constant', found.mass_matrix_constant), ('M diagonal', found.mass_matrix_diagonal),
+        ('C = 0', found.coriolis_zero), ('g = 0', found.gravity_zero),
+        ('linear', found.linear)]
+    print('  ' + ', '.join(f'{question}: {"yes" if yes else "no"}' for question, yes in answers))
+    print('  coupled by M: ' + (', '.join('-'.join(pair) for pair in found.coupled) or 'none'))
+    for i, row in enumerate(found.mass_matrix_varies_with):
+        for j, joints in enumerate(row[i:], i):
+            if joints:
+                print(f'  M[{i + 1},{j + 1}] varies with {", ".join(joints)}')
+    for i, joints in enumerate(found.gravity_varies_with):
+        if joints:
+            print(f'  g[{i + 1}] varies with {", ".join(joints)}')
+    if report.bounds is not None:
+        print(f'  {report.bounds.lower:.6g} <= eigenvalues of M <= {report.bounds.upper:.6g} in '
+              'every pose')
+    else:
+        print(f'  eigenvalues of M: {report.no_bounds}')
