@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine that evaluates a textbook formula, for one state or for a batch.
-
-A formula speaks in the coordinates of its document: theta = sign * q + phase, one sign and one
-phase per joint. So the signs come back with each result: M_ij, C_ij with sign_i sign_j, g_i with
-sign_i.
-"""
+"""The engine that evaluates a textbook formula, for one state or for a batch."""
 
 from __future__ import annotations
 
-import math
-from struct import Struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,11 +11,14 @@ from numpy.typing import ArrayLike
 
 from ros_lagdyn.arm import Arm
 from ros_lagdyn.closed_form import recognise
-from ros_lagdyn.closed_form.formula import Formula, Matrix, Vector
+from ros_lagdyn.closed_form.compiled import CompiledFormula
+from ros_lagdyn.closed_form.formula import Formula, Vector
 from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics, Terms, require_states
 from ros_lagdyn.errors import LagdynError
-from ros_lagdyn.kinematics import Kinematics
 from ros_lagdyn.rigid_body import Array
+
+CHUNK = 2048  # states per pass of a batch: its columns stay in the processor's cache
+_NOT_ONE_STATE = (AttributeError, TypeError, ValueError)
 
 
 class ClosedFormDynamics(Dynamics):
@@ -36,19 +33,14 @@ class ClosedFormDynamics(Dynamics):
             UnrecognisedMechanismError: no formula fits, or (AssumptionError) nearly fits.
         """
         super().__init__(arm, gravity)
-        found = recognise(arm, self._gravity_vector)
-        self.formula: Any = found.formula
-        self._sign = np.array(found.sign)
-        self._phase = np.array(found.phase)
-        self._signs = np.outer(self._sign, self._sign)
+        self._recognised = recognise(arm, self._gravity_vector)
+        self.formula: Any = self._recognised.formula
+        self._compiled = CompiledFormula(self._recognised)
         # The documents count heights from a point of their own, the contract from the root link.
-        zero = np.zeros((1, len(arm.joints)))
-        poses = Kinematics(arm).poses(arm.offset[None, :])
-        masses = np.array([body.inertia.mass for body in arm.bodies])
-        self._height_of_formula = 0.0
-        self._height_of_formula = float(
-            -(poses.com[0] @ self._gravity_vector) @ masses - self._potential_energy(zero)[0])
-        self._prepare_single_states()
+        poses = self._kinematics.poses(arm.offset[None, :])
+        true_energy = -(poses.com[0] @ self._gravity_vector) @ self._kinematics.masses
+        zero = np.zeros(len(arm.joints))
+        self._height = float(true_energy - self._compiled.potential_energy.single(zero)[0])
 
     @property
     def mechanism(self) -> str:
@@ -56,132 +48,84 @@ class ClosedFormDynamics(Dynamics):
         formula: Formula = self.formula
         return formula.stem
 
-    # A batch: formulas on columns of N numbers.
+    # A batch: the compiled formula on columns, a chunk of states at a time.
 
-    def _columns(self, q: Array) -> list[Array]:
-        return list(np.ascontiguousarray((self._sign * q + self._phase).T))
-
-    def _rates(self, v: Array) -> list[Array]:
-        return list(np.ascontiguousarray((self._sign * v).T))
-
-    def _matrix(self, rows: Matrix, count: int) -> Array:
-        result = np.empty((count, len(rows), len(rows[0])))
-        for i, row in enumerate(rows):
-            for j, entry in enumerate(row):
-                result[:, i, j] = entry
+    def _evaluate(self, function: Callable[..., Vector], *states: Array) -> Array:
+        """Return the entries of a term, one column each; shape (N, entries)."""
+        result = None
+        for start in range(0, max(len(states[0]), 1), CHUNK):
+            rows = slice(start, start + CHUNK)
+            entries = function(*(
+                column for state in states for column in np.ascontiguousarray(state[rows].T)))
+            if result is None:
+                result = np.empty((len(states[0]), len(entries)))
+            for index, entry in enumerate(entries):
+                result[rows, index] = entry
+        assert result is not None  # the loop ran at least once
         return result
 
+    def _square(self, entries: Array) -> Array:
+        n = len(self.joints)
+        return entries.reshape(len(entries), n, n)
+
     def _mass_matrix(self, q: Array) -> Array:
-        rows = self.formula.mass_matrix(self._columns(q), np)
-        return self._signs * self._matrix(rows, len(q))
+        return self._square(self._evaluate(self._compiled.mass_matrix.columns, q))
 
     def _coriolis_matrix(self, q: Array, v: Array) -> Array:
-        rows = self.formula.coriolis_matrix(self._columns(q), self._rates(v), np)
-        return self._signs * self._matrix(rows, len(q))
+        return self._square(self._evaluate(self._compiled.coriolis_matrix.columns, q, v))
 
     def _gravity(self, q: Array) -> Array:
-        row = self.formula.gravity(self._columns(q), np)
-        return self._sign * self._matrix((row,), len(q))[:, 0]
+        return self._evaluate(self._compiled.gravity.columns, q)
 
     def _potential_energy(self, q: Array) -> Array:
-        return np.broadcast_to(
-            self.formula.potential_energy(self._columns(q), np) + self._height_of_formula,
-            (len(q),)).copy()
+        return self._evaluate(self._compiled.potential_energy.columns, q)[:, 0] + self._height
 
     def _inverse_dynamics(self, q: Array, v: Array, a: Array) -> Array:
-        columns, rates, accelerations = self._columns(q), self._rates(v), self._rates(a)
-        M = self.formula.mass_matrix(columns, np)
-        C = self.formula.coriolis_matrix(columns, rates, np)
-        g = self.formula.gravity(columns, np)
-        return self._sign * self._matrix((_torque(M, C, g, rates, accelerations),), len(q))[:, 0]
+        return self._evaluate(self._compiled.inverse_dynamics.columns, q, v, a)
 
-    # One state: the same formulas on plain floats, which is many times faster than arrays of
-    # one element. Whatever is not a plain vector of finite floats takes the general way.
-
-    def _prepare_single_states(self) -> None:
+    def _all_terms(self, q: Array, v: Array) -> Terms:
         n = len(self.joints)
-        self._shape = (n,)
-        signs = self._sign.tolist()
-        # For each joint whose formula coordinate is not its position: index, sign, phase.
-        self._shifted = [(index, sign, phase) for index, (sign, phase) in enumerate(
-            zip(signs, self._phase.tolist(), strict=True)) if (sign, phase) != (1.0, 0.0)]
-        self._flipped = any(sign != 1.0 for sign in signs)
-        self._pack_terms = Struct(f'{2 * n * n + n}d').pack_into
-        self._bytes_of_terms = 8 * (2 * n * n + n)
-        self._rows_of_terms = (2 * n + 1, n)
+        entries = self._evaluate(self._compiled.terms.columns, q, v)
+        return Terms(self._square(entries[:, :n * n]), self._square(entries[:, n * n:2 * n * n]),
+                     entries[:, 2 * n * n:])
 
-    def _single(self, *states: Any) -> list[list[float]] | None:
-        """Return states as lists in the formula's coordinates, or None where one is not plain."""
-        lists = []
-        for state in states:
-            if type(state) is not np.ndarray or state.shape != self._shape:
-                return None
-            numbers = state.tolist()
-            if type(numbers[0]) is not float or not math.isfinite(sum(numbers)):
-                return None
-            lists.append(numbers)
-        for index, sign, phase in self._shifted:
-            lists[0][index] = sign * lists[0][index] + phase
-            for rates in lists[1:]:
-                rates[index] *= sign
-        return lists
+    # One state: the same code on plain floats, many times faster than on arrays of one element.
+    # What it cannot take is a batch, a list, or wrong: the general way sorts that out.
 
     def mass_matrix(self, q: ArrayLike) -> Array:
         """Return M(q), symmetric; shape (n, n) or (N, n, n)."""
-        single = self._single(q)
-        if single is None:
+        try:
+            return self._compiled.mass_matrix.single(q)
+        except _NOT_ONE_STATE:
             return super().mass_matrix(q)
-        M = np.array(self.formula.mass_matrix(single[0], math))
-        return self._signs * M if self._flipped else M
 
     def coriolis_matrix(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Return C(q, v) from Christoffel symbols, so M' - 2 C is skew; (n, n) or (N, n, n)."""
-        single = self._single(q, v)
-        if single is None:
+        try:
+            return self._compiled.coriolis_matrix.single(q, v)
+        except _NOT_ONE_STATE:
             return super().coriolis_matrix(q, v)
-        C = np.array(self.formula.coriolis_matrix(*single, math))
-        return self._signs * C if self._flipped else C
 
     def gravity(self, q: ArrayLike) -> Array:
         """Return g(q) = dU/dq, the torque that holds the arm still; shape (n,) or (N, n)."""
-        single = self._single(q)
-        if single is None:
+        try:
+            return self._compiled.gravity.single(q)
+        except _NOT_ONE_STATE:
             return super().gravity(q)
-        g = np.array(self.formula.gravity(single[0], math))
-        return self._sign * g if self._flipped else g
 
     def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return tau = M(q) a + C(q, v) v + g(q); shape (n,) or (N, n)."""
-        single = self._single(q, v, a)
-        if single is None:
+        try:
+            return self._compiled.inverse_dynamics.single(q, v, a)
+        except _NOT_ONE_STATE:
             return super().inverse_dynamics(q, v, a)
-        position, rate, acceleration = single
-        tau = np.array(_torque(
-            self.formula.mass_matrix(position, math),
-            self.formula.coriolis_matrix(position, rate, math),
-            self.formula.gravity(position, math), rate, acceleration))
-        return self._sign * tau if self._flipped else tau
 
     def all_terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
         """Return M, C and g at once: cheaper than three calls."""
-        single = self._single(q, v)
-        if single is None:
+        try:
+            return self._compiled.terms.single(q, v)
+        except _NOT_ONE_STATE:
             return super().all_terms(q, v)
-        position, rate = single
-        formula = self.formula
-        n = len(position)
-        buffer = bytearray(self._bytes_of_terms)
-        self._pack_terms(
-            buffer, 0,
-            *sum(formula.mass_matrix(position, math), ()),
-            *sum(formula.coriolis_matrix(position, rate, math), ()),
-            *formula.gravity(position, math))
-        rows = np.ndarray(self._rows_of_terms, float, buffer)
-        if self._flipped:
-            rows[:n] *= self._signs
-            rows[n:2 * n] *= self._signs
-            rows[2 * n] *= self._sign
-        return Terms(rows[:n], rows[n:2 * n], rows[2 * n])
 
     # Linearity in the parameters.
 
@@ -199,19 +143,15 @@ class ClosedFormDynamics(Dynamics):
         """
         self._require_minimal()
         (q, v, a), batch = require_states(self.joints, q=q, v=v, a=a)
-        rows = self.formula.regressor(self._columns(q), self._rates(v), self._rates(a), np)
-        Y = self._sign[:, None] * self._matrix(rows, len(q))
+        sign, phase = np.array(self._recognised.sign), np.array(self._recognised.phase)
+        rows = self.formula.regressor((sign * q + phase).T, (sign * v).T, (sign * a).T, np)
+        Y = np.empty((len(q), len(rows), len(rows[0])))
+        for i, row in enumerate(rows):
+            for j, entry in enumerate(row):
+                Y[:, i, j] = sign[i] * entry
         return Y if batch else Y[0]
 
     def _require_minimal(self) -> None:
         if not hasattr(self.formula, 'regressor'):
             raise LagdynError(f'mechanism "{self.mechanism}" has no minimal regressor in the '
                               'documents, only "two_link" has; use the general regressor()')
-
-
-def _torque(M: Matrix, C: Matrix, g: Vector, v: Any, a: Any) -> Vector:
-    """Return M a + C v + g, entry by entry."""
-    return tuple(
-        sum(m * x for m, x in zip(M_row, a, strict=True))
-        + sum(c * x for c, x in zip(C_row, v, strict=True)) + g_i
-        for M_row, C_row, g_i in zip(M, C, g, strict=True))

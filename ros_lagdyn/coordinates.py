@@ -118,8 +118,7 @@ class TransformedDynamics(Dynamics):
         return self._coordinates.names
 
     def _inverse_jacobian(self, q: Array) -> Array:
-        inverse: Array = np.linalg.inv(self._coordinates.jacobian(q))
-        return inverse
+        return np.asarray(np.linalg.inv(self._coordinates.jacobian(q)), dtype=float)
 
     def _mass_matrix(self, p: Array) -> Array:
         q = self._coordinates.joint_positions(p)

@@ -156,6 +156,9 @@ class Dynamics(ABC):
         return (_apply(self._mass_matrix(q), a) + _apply(self._coriolis_matrix(q, v), v)
                 + self._gravity(q))
 
+    def _all_terms(self, q: Array, v: Array) -> Terms:
+        return Terms(self._mass_matrix(q), self._coriolis_matrix(q, v), self._gravity(q))
+
     def _frame_jacobian(self, q: Array, frame: str) -> Array:
         return self._kinematics.frame_jacobian(q, frame)
 
@@ -207,14 +210,13 @@ class Dynamics(ABC):
                 state=worst if batch else None, reciprocal_condition=float(ratio[worst]),
                 least=LEAST_RECIPROCAL_CONDITION)
         bias = self._inverse_dynamics(q, v, np.zeros_like(q))
-        a: Array = np.linalg.solve(M, (tau - bias)[..., None])[..., 0]
-        return _same(a, batch)
+        a = np.linalg.solve(M, (tau - bias)[..., None])[..., 0]
+        return _same(np.asarray(a, dtype=float), batch)
 
     def all_terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
         """Return M, C and g at once: cheaper than three calls."""
         (q, v), batch = require_states(self.joints, q=q, v=v)
-        return Terms(*(_same(term, batch) for term in (
-            self._mass_matrix(q), self._coriolis_matrix(q, v), self._gravity(q))))
+        return Terms(*(_same(term, batch) for term in self._all_terms(q, v)))
 
     def frame_jacobian(self, q: ArrayLike, frame: str) -> Array:
         """Return J with (velocity, angular velocity) = J v of a link's frame.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every error that ros_lagdyn raises on purpose: catch LagdynError and you have caught them all."""
+"""Every error that ros_lagdyn raises on purpose: catching LagdynError catches them all."""
 
 from __future__ import annotations
 

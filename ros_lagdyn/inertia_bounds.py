@@ -7,8 +7,8 @@ These are bounds, not samples. For each vector x, x' M(q) x is a trigonometric p
 of degree d_k = 2 in each joint angle (M is quadratic in rotations; a mimic joint adds to the
 degree of the joint that it follows). A real trigonometric polynomial of degree d is nowhere
 larger than 1 / cos(pi d / N) times its largest value at N > 2 d evenly spaced angles (Ehlich and
-Zeller, 1964). Applied to M - c I on a grid, with c in the middle of the eigenvalues seen there, this gives
-both bounds at once.
+Zeller, 1964). Applied to M - c I on a grid, with c in the middle of the eigenvalues seen there,
+this gives both bounds at once.
 
 A second lower bound needs no grid: M = L diag(D) L' with D_k the articulated-body inertia felt by
 joint k, which is at least the inertia J_k of its own link alone. So det M >= J_1 ... J_n, and the

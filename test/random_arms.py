@@ -430,13 +430,21 @@ RANDOM_ARMS: dict[str, Callable[[Rng], str]] = {
 # -- any tree --------------------------------------------------------------------------------
 
 
-def random_tree(rng: Rng, joints: int, *, mimic: bool = True, massless: bool = True,
-                mimic_ancestors_only: bool = False) -> str:
+def random_tree(
+    rng: Rng,
+    joints: int,
+    *,
+    kinds: tuple[str, ...] = ('revolute', 'continuous', 'prismatic'),
+    mimic: bool = True,
+    massless: bool = True,
+    mimic_ancestors_only: bool = False,
+) -> str:
     """Return a branching tree of revolute, continuous and prismatic joints.
 
     Args:
         rng: seeded generator.
         joints: how many joints move, mimic joints included.
+        kinds: of joints to choose from.
         mimic: some joints follow others, also such as follow others themselves.
         massless: some links that carry others are massless.
         mimic_ancestors_only: joints follow only independent joints on their way to the base,
@@ -459,7 +467,7 @@ def random_tree(rng: Rng, joints: int, *, mimic: bool = True, massless: bool = T
         leader = made[int(rng.choice(leaders))][0] if follows else ''
         joint = arm.body(
             f'link{index + 1}', on=links[parent], axis=direction(rng), at=point,
-            kind=str(rng.choice(['revolute', 'continuous', 'prismatic'])),
+            kind=str(rng.choice(kinds)),
             mass=None if massless and not is_leaf and rng.random() < 0.2
             else random_mass(rng, point + somewhere(rng)),
             mimic=(leader, float(rng.uniform(-2.0, 2.0))) if follows else None)

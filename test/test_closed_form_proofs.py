@@ -86,12 +86,12 @@ class TrigPolynomials:
     def __call__(self, expression: Any) -> PolyElement:
         """Return the form of a number or a SymPy expression."""
         expression = sp.sympify(expression)
-        expression = expression.xreplace({
-            wave: sp.expand_trig(wave) for wave in expression.atoms(sp.cos, sp.sin)})
-        expression = expression.xreplace(self._known)
         # A float literal such as 2.0 is a binary fraction, exactly.
         expression = expression.xreplace({
             number: sp.Rational(float(number)) for number in expression.atoms(sp.Float)})
+        expression = expression.xreplace({
+            wave: sp.expand_trig(wave) for wave in expression.atoms(sp.cos, sp.sin)})
+        expression = expression.xreplace(self._known)
         return self.reduced(self.ring.from_expr(expression))
 
     def matrix(self, rows: Any) -> list[list[PolyElement]]:
@@ -161,11 +161,17 @@ class Link:
 class Drawing:
     """A mechanism as it is drawn, and the formula whose parameters are read off the drawing."""
 
-    formula: Any
+    of: type
+    parameters: dict[str, sp.Expr]
     n: int
     links: tuple[Link, ...]
     up: sp.Matrix  # (3,), against gravity
     angles: tuple[sp.Symbol, ...]  # coordinates that are angles, and constant angles
+
+    @property
+    def formula(self) -> Any:
+        """The formula, made anew: nothing that it computed before is kept."""
+        return self.of(**self.parameters)
 
     @property
     def states(self) -> tuple[tuple[sp.Symbol, ...], ...]:
@@ -179,8 +185,7 @@ class Drawing:
             sp.Matrix([link.mass]), link.centre, link.rotation, link.tensor))]
         symbols = set().union(*(part.free_symbols for part in expressions))
         symbols |= {symbol for state in self.states for symbol in state}
-        for field in fields(self.formula):
-            symbols |= sp.sympify(getattr(self.formula, field.name)).free_symbols
+        symbols |= set().union(*(part.free_symbols for part in self.parameters.values()))
         return TrigPolynomials(self.angles, tuple(sorted(symbols - set(self.angles), key=str)))
 
     def derivative(self, of: PolyElement, by: sp.Symbol) -> PolyElement:
@@ -290,7 +295,7 @@ def draw_two_link() -> Drawing:
     turn_1 = turn(Z, Q[0])
     turn_2 = turn_1 * turn(Z, Q[1])
     return Drawing(
-        formula=TwoLink(**p), n=2, angles=Q[:2], up=p['g'] * Y + sp.Symbol('u_n') * Z,
+        of=TwoLink, parameters=p, n=2, angles=Q[:2], up=p['g'] * Y + sp.Symbol('u_n') * Z,
         links=(
             Link(p['m_1'], turn_1 * (p['l_c1'] * X + p['h_1'] * Y + sp.Symbol('z_1') * Z),
                  turn_1, tensor('J_1', zz=p['I_1'])),
@@ -305,7 +310,7 @@ def draw_two_link_remote() -> Drawing:
     p = symbols_of(TwoLinkRemote)
     turn_1, turn_2 = turn(Z, Q[0]), turn(Z, Q[1])
     return Drawing(
-        formula=TwoLinkRemote(**p), n=2, angles=Q[:2], up=p['g'] * Y + sp.Symbol('u_n') * Z,
+        of=TwoLinkRemote, parameters=p, n=2, angles=Q[:2], up=p['g'] * Y + sp.Symbol('u_n') * Z,
         links=(
             Link(p['m_1'], turn_1 * (p['l_c1'] * X + p['h_1'] * Y), turn_1,
                  tensor('J_1', zz=p['I_1'])),
@@ -332,7 +337,7 @@ def draw_five_bar() -> Drawing:
         Link(p['m_4'], tip_1 - turn_2 * (p['l_c4'] * X + p['h_4'] * Y), turn_2,
              tensor('J_4', zz=p['I_4'])),
     )
-    return Drawing(formula=FiveBar(**p), n=2, angles=Q[:2], links=links,
+    return Drawing(of=FiveBar, parameters=p, n=2, angles=Q[:2], links=links,
                    up=p['g_0'] * Y + sp.Symbol('u_n') * Z)
 
 
@@ -355,7 +360,7 @@ def draw_spatial_3r() -> Drawing:
     shoulder = sp.Symbol('z_2') * Z
     elbow = shoulder + turn_2 * p['l_1'] * X
     return Drawing(
-        formula=Spatial3R(**p), n=3, angles=Q, up=sp.Matrix([p['u_x'], p['u_y'], p['u_z']]),
+        of=Spatial3R, parameters=p, n=3, angles=Q, up=sp.Matrix([p['u_x'], p['u_y'], p['u_z']]),
         links=(
             Link(m_1, turn_1 * sp.Matrix([x_1, y_1, z_1]), turn_1, tensor_1),
             Link(p['m_2'], shoulder + turn_2 * p['r_1'] * X, turn_2 * frame,
@@ -374,7 +379,7 @@ def slides(formula: type, alpha: sp.Expr, angles: tuple[sp.Symbol, ...]) -> Draw
     p['cos_alpha'] = slide_1.dot(slide_2)
     centre_1, centre_2 = sp.Matrix(sp.symbols('x_1:4')), sp.Matrix(sp.symbols('y_1:4'))
     return Drawing(
-        formula=formula(**p), n=2, angles=angles, up=up,
+        of=formula, parameters=p, n=2, angles=angles, up=up,
         links=(
             Link(p['m_1'], centre_1 + Q[0] * slide_1, sp.eye(3), tensor('J_1')),
             Link(p['m_2'], centre_2 + Q[0] * slide_1 + Q[1] * slide_2, sp.eye(3), tensor('J_2')),
@@ -392,9 +397,9 @@ def draw_skew_cartesian() -> Drawing:
 def draw_cartesian() -> Drawing:
     """Two slides at a right angle: the formula is not told the angle."""
     drawing = slides(Cartesian, sp.pi / 2, ())
-    told = {field.name: getattr(drawing.formula, field.name) for field in fields(Cartesian)}
+    told = dict(drawing.parameters)
     assert told.pop('cos_alpha') == 0
-    return replace(drawing, formula=Cartesian(**told))
+    return replace(drawing, parameters=told)
 
 
 @draws(PrismaticRevolute)
@@ -408,7 +413,7 @@ def draw_prismatic_revolute() -> Drawing:
     centre_1, pivot = sp.Matrix(sp.symbols('x_1:4')), sp.Matrix(sp.symbols('y_1:4'))
     turn_2 = turn(Z, Q[1])
     return Drawing(
-        formula=PrismaticRevolute(**p), n=2, angles=(Q[1], beta), up=up,
+        of=PrismaticRevolute, parameters=p, n=2, angles=(Q[1], beta), up=up,
         links=(
             Link(p['m_1'], centre_1 + Q[0] * slide, sp.eye(3), tensor('J_1')),
             Link(p['m_2'], pivot + Q[0] * slide + turn_2 * (p['l_c2'] * X + sp.Symbol('z_2') * Z),
@@ -422,7 +427,7 @@ def draw_spherical_pendulum() -> Drawing:
     p = symbols_of(SphericalPendulum)
     swing = turn(Z, Q[0]) * turn(-Y, Q[1])
     return Drawing(
-        formula=SphericalPendulum(**p), n=2, angles=Q[:2],
+        of=SphericalPendulum, parameters=p, n=2, angles=Q[:2],
         up=sp.Matrix([p['u_x'], p['u_y'], p['u_z']]),
         links=(Link(p['m'], swing * -p['l'] * Z, swing, sp.diag(p['I'], p['I'], 0)),))
 
@@ -598,7 +603,7 @@ def test_five_bar_design_makes_mass_matrix_constant_and_gravity_vanish() -> None
     ((d_11, d_12), (d_21, d_22)) = formula.mass_matrix(q, sp)
     zeros = [d_12, d_21, *sp.Matrix(formula.coriolis_matrix(q, v, sp)), *formula.gravity(q, sp),
              formula.coupling_cosine, formula.coupling_sine, *formula.moments]
-    assert [sp.cancel(sp.expand(entry)) for entry in zeros] == [0] * len(zeros)
+    assert all(sp.cancel(sp.expand(entry)).is_zero for entry in zeros)
     assert not (d_11.free_symbols | d_22.free_symbols) & set(q)
 
 
@@ -746,3 +751,268 @@ def test_transformed_dynamics_is_the_arm_of_energies_in_those_coordinates() -> N
         np.testing.assert_allclose(seen.gravity(x), g_x, rtol=EXACT, atol=EXACT)
         heights.append(seen.potential_energy(x) - U_x)
     np.testing.assert_allclose(heights, heights[0], rtol=0.0, atol=100.0 * EXACT)
+
+
+# ------------------------------------------------------- from an arm in space to the formula
+
+
+@dataclass(frozen=True)
+class Part:
+    """A link and the joint that moves it, drawn in base axes with all joints at 0."""
+
+    name: str  # of the joint; its link is called link_<name>
+    axis: Any  # (3,), unit
+    point: Any  # (3,) [m], on the axis
+    parent: str | None = None  # joint of the link that carries this one; None is the base
+    kind: str = 'revolute'
+    mass: float = 0.0
+    com: Any = None  # (3,) [m]
+    tensor: Any = None  # (3, 3) [kg m^2], about the centre of mass
+    mimic: tuple[str, float, float] | None = None  # joint, multiplier, offset
+
+
+def random_rotation(rng: np.random.Generator) -> Any:
+    """Return any rotation (3, 3)."""
+    turned, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    return turned * np.sign(np.linalg.det(turned))
+
+
+def urdf_of(parts: list[Part], rng: np.random.Generator, turned: Any) -> str:
+    """Write parts as a URDF: turned as a whole, each link in a frame of its own choice."""
+
+    def words(numbers: Any) -> str:
+        return ' '.join(repr(float(number)) for number in numbers)
+
+    def pose(R: Any, p: Any) -> str:
+        rpy = (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0])),
+               np.arctan2(R[1, 0], R[0, 0]))
+        return f'<origin xyz="{words(p)}" rpy="{words(rpy)}"/>'
+
+    shift = rng.normal(size=3)
+    frames = {None: (np.eye(3), np.zeros(3))}
+    text = ['<robot name="sketch"><link name="base"/>']
+    for part in parts:
+        R, p = random_rotation(rng), turned @ np.asarray(part.point) + shift
+        frames[part.name] = R, p
+        R_parent, p_parent = frames[part.parent]
+        parent = 'base' if part.parent is None else f'link_{part.parent}'
+        text.append(f'<link name="link_{part.name}">')
+        if part.mass:
+            com = R.T @ (turned @ np.asarray(part.com) + shift - p)
+            own = random_rotation(rng)
+            I = own.T @ R.T @ turned @ part.tensor @ turned.T @ R @ own  # noqa: E741
+            text.append(f'<inertial>{pose(own, com)}<mass value="{part.mass!r}"/><inertia '
+                        + ' '.join(f'i{"xyz"[i]}{"xyz"[j]}="{float(I[i, j])!r}"'
+                                   for i, j in zip(*np.triu_indices(3), strict=True))
+                        + '/></inertial>')
+        text.append(f'</link><joint name="{part.name}" type="{part.kind}">'
+                    f'<parent link="{parent}"/><child link="link_{part.name}"/>'
+                    + pose(R_parent.T @ R, R_parent.T @ (p - p_parent))
+                    + f'<axis xyz="{words(R.T @ turned @ np.asarray(part.axis))}"/>'
+                    '<limit lower="-9" upper="9" effort="9" velocity="9"/>')
+        if part.mimic:
+            text.append('<mimic joint="{}" multiplier="{}" offset="{}"/>'.format(*part.mimic))
+        text.append('</joint>')
+    return ''.join([*text, '</robot>'])
+
+
+def random_tensor(rng: np.random.Generator, axes: Any = None) -> Any:
+    """Return a possible inertia tensor (3, 3), with the given rows as its principal axes."""
+    axes = random_rotation(rng) if axes is None else np.asarray(axes)
+    a, b, c = rng.uniform(0.05, 0.2, 3)  # second moments of the mass
+    return axes.T @ np.diag([b + c, a + c, a + b]) @ axes
+
+
+EX, EY, EZ = np.eye(3)
+Sketch = tuple[list[Part], Any]  # parts, and gravity (3,) in the axes they are drawn in
+
+
+def solid(rng: np.random.Generator, com: Any, axes: Any = None) -> dict[str, Any]:
+    """Return mass, centre of mass and tensor of a part."""
+    return {'mass': float(rng.uniform(1.0, 3.0)), 'com': np.asarray(com),
+            'tensor': random_tensor(rng, axes)}
+
+
+def senses(rng: np.random.Generator, count: int) -> Any:
+    """Return axes of either sense."""
+    return rng.choice([-1.0, 1.0], size=count)
+
+
+def sketch_two_link(rng: np.random.Generator) -> Sketch:
+    """Two parallel axes along z, everything else anywhere."""
+    s_1, s_2 = senses(rng, 2)
+    return [
+        Part('a', s_1 * EZ, rng.normal(size=3), **solid(rng, rng.normal(size=3))),
+        Part('b', s_2 * EZ, rng.normal(size=3), 'a', **solid(rng, rng.normal(size=3))),
+    ], rng.normal(size=3)
+
+
+def sketch_two_link_remote(rng: np.random.Generator) -> Sketch:
+    """A massless carrier at the tip of link a is turned back and carries link b."""
+    s_1, s_2, s_level = senses(rng, 3)
+    tip = rng.normal(size=3)
+    return [
+        Part('a', s_1 * EZ, rng.normal(size=3), **solid(rng, rng.normal(size=3))),
+        Part('level', s_level * EZ, tip, 'a', mimic=('a', -s_1 * s_level, rng.normal())),
+        Part('b', s_2 * EZ, tip, 'level', **solid(rng, rng.normal(size=3))),
+    ], rng.normal(size=3)
+
+
+def sketch_five_bar(rng: np.random.Generator, links: str = 'abcd') -> Sketch:
+    """Links a and b on one axis, c at the tip of b parallel to a, d at the tip of a."""
+    s = dict(zip('abcdef', senses(rng, 6), strict=True))
+    base, tip_a, tip_b = rng.normal(size=(3, 3))
+    weights = {name: solid(rng, rng.normal(size=3)) for name in 'abcd'}
+    weights = {name: weights[name] if name in links else {} for name in weights}
+    return [
+        Part('a', s['a'] * EZ, base, **weights['a']),
+        Part('level_a', s['e'] * EZ, tip_a, 'a', mimic=('a', -s['a'] * s['e'], rng.normal())),
+        Part('d', s['d'] * EZ, tip_a, 'level_a', **weights['d'],
+             mimic=('b', s['b'] * s['d'], rng.normal())),
+        Part('b', s['b'] * EZ, base + 0.1 * EZ, **weights['b']),
+        Part('level_b', s['f'] * EZ, tip_b, 'b', mimic=('b', -s['b'] * s['f'], rng.normal())),
+        Part('c', s['c'] * EZ, tip_b, 'level_b', **weights['c'],
+             mimic=('a', s['a'] * s['c'], rng.normal())),
+    ], rng.normal(size=3)
+
+
+def sketch_spatial_3r(rng: np.random.Generator, l_1: float = 0.7, r_1: float = 0.4,
+                      r_2: float = 0.3) -> Sketch:
+    """A column along z, hinges along y; centres of mass in the x-z plane, inertia along links."""
+    s_1, s_2, s_3 = senses(rng, 3)
+    base = rng.normal(size=3) * EZ
+    angle_2, angle_3 = rng.uniform(-3.0, 3.0, 2)
+    line_2 = np.cos(angle_2) * EX + np.sin(angle_2) * EZ
+    line_3 = np.cos(angle_3) * EX + np.sin(angle_3) * EZ
+    shoulder = base + rng.normal() * EZ
+    elbow = shoulder + l_1 * line_2
+    return [
+        Part('a', s_1 * EZ, base, **solid(rng, rng.normal(size=3))),
+        Part('b', s_2 * EY, shoulder + rng.normal() * EY, 'a',
+             **solid(rng, shoulder + r_1 * line_2, [EY, line_2, np.cross(EY, line_2)])),
+        Part('c', s_3 * EY, elbow + rng.normal() * EY, 'b',
+             **solid(rng, elbow + r_2 * line_3, [EY, line_3, np.cross(EY, line_3)])),
+    ], rng.normal(size=3)
+
+
+def sketch_slides(rng: np.random.Generator, axes: Any) -> Sketch:
+    """Two slides, everything else anywhere."""
+    return [
+        Part('a', axes[0], rng.normal(size=3), kind='prismatic', **solid(rng, rng.normal(size=3))),
+        Part('b', axes[1], rng.normal(size=3), 'a', 'prismatic',
+             **solid(rng, rng.normal(size=3))),
+    ], rng.normal(size=3)
+
+
+def sketch_prismatic_revolute(rng: np.random.Generator, slide: Any = None) -> Sketch:
+    """A slide in any direction and an axis along z, everything else anywhere."""
+    slide = rng.normal(size=3) if slide is None else np.asarray(slide)
+    return [
+        Part('a', slide / np.linalg.norm(slide), rng.normal(size=3), kind='prismatic',
+             **solid(rng, rng.normal(size=3))),
+        Part('b', EZ, rng.normal(size=3), 'a', **solid(rng, rng.normal(size=3))),
+    ], rng.normal(size=3)
+
+
+def sketch_spherical_pendulum(rng: np.random.Generator, length: float = 0.6,
+                              slender: bool = True) -> Sketch:
+    """Axes z and y that meet, and a rod through the point where they do."""
+    s_1, s_2 = senses(rng, 2)
+    pivot = rng.normal(size=3)
+    angle = rng.uniform(-3.0, 3.0)
+    line = np.cos(angle) * EX + np.sin(angle) * EZ
+    rod = {'mass': 1.5, 'com': pivot + length * line,
+           'tensor': 0.2 * slender * (np.eye(3) - np.outer(line, line))}
+    return [
+        Part('a', s_1 * EZ, pivot + rng.normal() * EZ),
+        Part('b', s_2 * EY, pivot + rng.normal() * EY, 'a', **rod),
+    ], rng.normal(size=3)
+
+
+def with_gravity_along(axis: Any, sketch: Sketch) -> Sketch:
+    """Return the same parts with gravity along one direction."""
+    parts, gravity = sketch
+    return parts, np.linalg.norm(gravity) * np.asarray(axis)
+
+
+def with_part(sketch: Sketch, name: str, **changes: Any) -> Sketch:
+    """Return the sketch with one part changed."""
+    parts, gravity = sketch
+    return [replace(part, **changes) if part.name == name else part for part in parts], gravity
+
+
+def part_of(sketch: Sketch, name: str) -> Part:
+    """Return one part."""
+    return next(part for part in sketch[0] if part.name == name)
+
+
+def two_link_without(rng: np.random.Generator, length: str) -> Sketch:
+    """Return an elbow whose joints lie on one axis, or whose link 2 has its mass on joint 2."""
+    sketch = sketch_two_link(rng)
+    if length == 'l_1':
+        return with_part(sketch, 'b', point=part_of(sketch, 'a').point + 0.3 * EZ)
+    return with_part(sketch, 'b', com=part_of(sketch, 'b').point + 0.3 * EZ)
+
+
+# What is drawn: in general, and where a length or a part of gravity is 0.
+SKETCHES: dict[str, Callable[[np.random.Generator], Sketch]] = {
+    'two_link': sketch_two_link,
+    'two_link: axes upright': lambda rng: with_gravity_along(EZ, sketch_two_link(rng)),
+    'two_link: l_1 = 0': lambda rng: two_link_without(rng, 'l_1'),
+    'two_link: l_c2 = 0': lambda rng: two_link_without(rng, 'l_c2'),
+    'two_link_remote': sketch_two_link_remote,
+    'two_link_remote: axes upright': lambda rng: with_gravity_along(
+        EZ, sketch_two_link_remote(rng)),
+    'five_bar': sketch_five_bar,
+    'five_bar: without link 1': lambda rng: sketch_five_bar(rng, 'bcd'),
+    'five_bar: without link 2': lambda rng: sketch_five_bar(rng, 'acd'),
+    'five_bar: without link 3': lambda rng: sketch_five_bar(rng, 'abd'),
+    'five_bar: without link 4': lambda rng: sketch_five_bar(rng, 'abc'),
+    'five_bar: without links 2 and 3': lambda rng: sketch_five_bar(rng, 'ad'),
+    'five_bar: without links 1 and 4': lambda rng: sketch_five_bar(rng, 'bc'),
+    'spatial_3r': sketch_spatial_3r,
+    'spatial_3r: l_1 = 0': lambda rng: sketch_spatial_3r(rng, l_1=0.0),
+    'spatial_3r: r_1 behind the joint': lambda rng: sketch_spatial_3r(rng, r_1=-0.4),
+    'spatial_3r: r_2 = 0': lambda rng: sketch_spatial_3r(rng, r_2=0.0),
+    'spatial_3r: lecture': lambda rng: with_gravity_along(-EZ, sketch_spatial_3r(rng)),
+    'cartesian': lambda rng: sketch_slides(rng, np.eye(3)[:2]),
+    'skew_cartesian': lambda rng: sketch_slides(rng, random_rotation(rng) @ np.array(
+        [[1.0, 0.0], [0.6, 0.8], [0.0, 0.0]]).T @ np.eye(2, 3) if False else np.array(
+        [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0]])),
+    'skew_cartesian: obtuse': lambda rng: sketch_slides(
+        rng, np.array([[1.0, 0.0, 0.0], [-0.6, 0.8, 0.0]])),
+    'prismatic_revolute': sketch_prismatic_revolute,
+    'prismatic_revolute: planar': lambda rng: sketch_prismatic_revolute(rng, EX),
+    'prismatic_revolute: slide along the axis': lambda rng: sketch_prismatic_revolute(rng, -EZ),
+    'spherical_pendulum': sketch_spherical_pendulum,
+    'spherical_pendulum: point mass': lambda rng: sketch_spherical_pendulum(rng, slender=False),
+    'spherical_pendulum: l = 0': lambda rng: sketch_spherical_pendulum(rng, length=0.0),
+    'spherical_pendulum: lecture': lambda rng: with_gravity_along(
+        -EZ, sketch_spherical_pendulum(rng)),
+}
+
+
+@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('name', SKETCHES)
+def test_arm_anywhere_in_space_is_recognised(name: str, seed: int) -> None:
+    """However an arm is mounted and its frames are chosen, the formula is that of its energies."""
+    rng = np.random.default_rng(seed)
+    parts, gravity = SKETCHES[name](rng)
+    turned = random_rotation(rng)
+    arm = load_arm(urdf_of(parts, rng, turned))
+    closed_form = ClosedFormDynamics(arm, turned @ gravity)
+    general = LagrangianDynamics(arm, turned @ gravity)
+    assert closed_form.mechanism == name.partition(':')[0]
+    q, v = rng.uniform(-3.0, 3.0, size=(2, 8, len(arm.joints)))
+
+    def assert_same(found: Any, right: Any) -> None:
+        np.testing.assert_allclose(found, right, rtol=0.0, atol=EXACT * max(1, abs(right).max()))
+
+    assert_same(closed_form.mass_matrix(q), general.mass_matrix(q))
+    assert_same(closed_form.coriolis_matrix(q, v), general.coriolis_matrix(q, v))
+    assert_same(closed_form.gravity(q), general.gravity(q))
+    assert_same(closed_form.potential_energy(q), general.potential_energy(q))
+    if hasattr(closed_form.formula, 'regressor'):
+        a = rng.normal(size=v.shape)
+        assert_same(closed_form.minimal_regressor(q, v, a) @ closed_form.minimal_parameters,
+                    general.inverse_dynamics(q, v, a))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Installs ros_lagdyn as an ament_python package and as a plain Python package."""
+
+from glob import glob
+
+from setuptools import find_packages, setup
+
+PACKAGE = 'ros_lagdyn'
+SHARE = f'share/{PACKAGE}'
+
+setup(
+    name=PACKAGE,
+    version='0.1.0',
+    description='Robot arm dynamics computed twice, by textbook formula and by Pinocchio.',
+    license='Apache-2.0',
+    maintainer='ros_lagdyn maintainers',
+    maintainer_email='ros-lagdyn-maintainers@example.com',
+    packages=find_packages(include=[PACKAGE, f'{PACKAGE}.*']),
+    package_data={PACKAGE: ['py.typed']},
+    data_files=[
+        ('share/ament_index/resource_index/packages', [f'resource/{PACKAGE}']),
+        (SHARE, ['package.xml']),
+        (f'{SHARE}/urdf', sorted(glob('urdf/*.urdf'))),
+        (f'{SHARE}/config', sorted(glob('config/*.yaml') + glob('config/*.rviz'))),
+        (f'{SHARE}/launch', sorted(glob('launch/*.launch.py'))),
+    ],
+    zip_safe=False,
+    python_requires='>=3.10',
+    install_requires=[
+        'setuptools',
+        'numpy>=1.21.5,<3',
+        'pin>=3.8,<5',
+        'urdf-parser-py>=0.0.4,<0.1',
+    ],
+    extras_require={
+        # ROS 2 Jazzy for machines on which no ROS 2 is installed.
+        'ros': [
+            'ros-jazzy-rclpy[fastrtps]>=7.1.6,<7.2',
+            'ros-jazzy-diagnostic-msgs>=5.3.6,<5.4',
+            'ros-jazzy-geometry-msgs>=5.3.6,<5.4',
+            'ros-jazzy-lifecycle-msgs>=2.0.3,<2.1',
+            'ros-jazzy-sensor-msgs>=5.3.6,<5.4',
+            'ros-jazzy-std-msgs>=5.3.6,<5.4',
+            'ros-jazzy-std-srvs>=5.3.6,<5.4',
+            'ros-jazzy-trajectory-msgs>=5.3.6,<5.4',
+            'ros-jazzy-visualization-msgs>=5.3.6,<5.4',
+        ],
+        # pytest below 9: the pytest plugin of launch_testing does not load in a newer one.
+        'test': [
+            'pytest>=7.4,<9',
+            'PyYAML>=6.0,<7',
+            'mujoco>=3.2,<5',
+            'sympy>=1.12,<2',
+        ],
+        'lint': [
+            'mypy>=1.14,<3',
+            'ruff>=0.9,<0.18',
+        ],
+    },
+    entry_points={
+        'console_scripts': [
+            f'lagdyn = {PACKAGE}.command_line:main',
+        ],
+    },
+)
