@@ -10,6 +10,7 @@ physical sense before it becomes an Arm.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
@@ -27,6 +28,8 @@ from ros_lagdyn.rigid_body import Array, Inertia, Placement, rotation_from_rpy
 SUPPORTED_KINDS = ('revolute', 'continuous', 'prismatic', 'fixed')
 MAX_BYTES = 5_000_000  # a hundred times the largest URDF of a real arm without meshes
 MAX_DEPTH = 100
+MAX_LINKS = 2000  # and as many joints; ten times a humanoid
+MAX_MOVING_JOINTS = 500  # matrices grow with the square of it
 # Moments rounded to four digits, as CAD programs write them, may miss the triangle inequality
 # of a flat plate by this much of the largest moment.
 ROUNDING_OF_MOMENTS = 1e-4
@@ -218,18 +221,19 @@ def _parse(root: ElementTree.Element) -> Any:
     slim = ElementTree.Element('robot', {'name': root.get('name') or 'unnamed'})
     slim.extend(_keep(root, _SCHEMA, ''))
     for tag in ('link', 'joint'):
-        names = [element.get('name', '') for element in slim.iter(tag) if element.get('name')]
-        for name in names:
-            if names.count(name) > 1:
-                raise UrdfError(f'{tag} "{name}" is defined {names.count(name)} times, '
-                                'expected once')
-    for element in slim.iter('joint'):
+        count = len(slim.findall(tag))
+        if count > MAX_LINKS:
+            raise UrdfError(f'URDF: {count} {tag}s, at most {MAX_LINKS} are read')
+        for name, times in Counter(element.get('name') for element in slim.findall(tag)).items():
+            if times > 1:
+                raise UrdfError(f'{tag} "{name}" is defined {times} times, expected once')
+    for element in slim.findall('joint'):
         _require_children(element, ('parent', 'child'))
         if element.get('type') not in SUPPORTED_KINDS:
             raise UnsupportedJointError(
                 element.get('name', ''), element.get('type', ''), SUPPORTED_KINDS)
-    for element in slim.iter('link'):
-        for inertial in element.iter('inertial'):
+    for element in slim.findall('link'):
+        for inertial in element.findall('inertial'):
             _require_children(inertial, ('mass', 'inertia'), element)
     if slim.find('link') is None:
         raise UrdfError('URDF: <robot> has no <link>, expected at least two and a joint')
@@ -365,7 +369,8 @@ def _tree_order(joints: list[Joint], links: Mapping[str, Inertia | None]) -> lis
     while stack:
         ordered.append(stack.pop())
         stack.extend(reversed(children[ordered[-1].child]))
-    unreached = [joint for joint in joints if joint not in ordered]
+    reached = {joint.name for joint in ordered}
+    unreached = [joint for joint in joints if joint.name not in reached]
     if not roots or (unreached and len(roots) == 1):
         raise UrdfError(f'joint "{(unreached or joints)[0].name}" is part of a loop of joints, '
                         'expected a tree: close loops with <mimic>')
@@ -378,6 +383,9 @@ def _tree_order(joints: list[Joint], links: Mapping[str, Inertia | None]) -> lis
 def _mimic_map(joints: list[Joint]) -> tuple[tuple[str, ...], Array, Array]:
     """Return the independent joints and P, offset of q_tree = P q + offset."""
     moving = [joint for joint in joints if joint.kind != 'fixed']
+    if len(moving) > MAX_MOVING_JOINTS:
+        raise UrdfError(f'the robot has {len(moving)} moving joints, at most {MAX_MOVING_JOINTS} '
+                        'are computed')
     by_name = {joint.name: joint for joint in joints}
     independent = tuple(joint.name for joint in moving if joint.mimic is None)
     projection = np.zeros((len(moving), len(independent)))
