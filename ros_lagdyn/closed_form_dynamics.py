@@ -36,6 +36,11 @@ class ClosedFormDynamics(Dynamics):
         self._recognised = recognise(arm, self._gravity_vector)
         self.formula: Any = self._recognised.formula
         self._compiled = CompiledFormula(self._recognised)
+        self._single_mass_matrix = self._compiled.mass_matrix.single
+        self._single_coriolis_matrix = self._compiled.coriolis_matrix.single
+        self._single_gravity = self._compiled.gravity.single
+        self._single_inverse_dynamics = self._compiled.inverse_dynamics.single
+        self._single_terms = self._compiled.terms.single
         # The documents count heights from a point of their own, the contract from the root link.
         poses = self._kinematics.poses(arm.offset[None, :])
         true_energy = -(poses.com[0] @ self._gravity_vector) @ self._kinematics.masses
@@ -95,35 +100,35 @@ class ClosedFormDynamics(Dynamics):
     def mass_matrix(self, q: ArrayLike) -> Array:
         """Return M(q), symmetric; shape (n, n) or (N, n, n)."""
         try:
-            return self._compiled.mass_matrix.single(q)
+            return self._single_mass_matrix(q)
         except _NOT_ONE_STATE:
             return super().mass_matrix(q)
 
     def coriolis_matrix(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Return C(q, v) from Christoffel symbols, so M' - 2 C is skew; (n, n) or (N, n, n)."""
         try:
-            return self._compiled.coriolis_matrix.single(q, v)
+            return self._single_coriolis_matrix(q, v)
         except _NOT_ONE_STATE:
             return super().coriolis_matrix(q, v)
 
     def gravity(self, q: ArrayLike) -> Array:
         """Return g(q) = dU/dq, the torque that holds the arm still; shape (n,) or (N, n)."""
         try:
-            return self._compiled.gravity.single(q)
+            return self._single_gravity(q)
         except _NOT_ONE_STATE:
             return super().gravity(q)
 
     def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return tau = M(q) a + C(q, v) v + g(q); shape (n,) or (N, n)."""
         try:
-            return self._compiled.inverse_dynamics.single(q, v, a)
+            return self._single_inverse_dynamics(q, v, a)
         except _NOT_ONE_STATE:
             return super().inverse_dynamics(q, v, a)
 
     def all_terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
         """Return M, C and g at once: cheaper than three calls."""
         try:
-            return self._compiled.terms.single(q, v)
+            return self._single_terms(q, v)
         except _NOT_ONE_STATE:
             return super().all_terms(q, v)
 

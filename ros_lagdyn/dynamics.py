@@ -203,11 +203,13 @@ class Dynamics(ABC):
         (q, v, tau), batch = require_states(self.joints, q=q, v=v, tau=tau)
         M = self._mass_matrix(q)
         eigenvalues = np.linalg.eigvalsh(M)
-        ratio = eigenvalues[:, 0] / eigenvalues[:, -1]
-        worst = int(np.argmin(ratio))
-        if not ratio[worst] >= LEAST_RECIPROCAL_CONDITION:
+        singular = ~(eigenvalues[:, 0] > LEAST_RECIPROCAL_CONDITION * eigenvalues[:, -1])
+        if singular.any():
+            first = int(np.argmax(singular))
             raise SingularMassMatrixError(
-                state=worst if batch else None, reciprocal_condition=float(ratio[worst]),
+                state=first if batch else None,
+                reciprocal_condition=float(
+                    eigenvalues[first, 0] / max(eigenvalues[first, -1], np.finfo(float).tiny)),
                 least=LEAST_RECIPROCAL_CONDITION)
         bias = self._inverse_dynamics(q, v, np.zeros_like(q))
         a = np.linalg.solve(M, (tau - bias)[..., None])[..., 0]

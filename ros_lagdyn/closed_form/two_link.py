@@ -91,7 +91,8 @@ class TwoLink:
     def gravity(self, q: Vector, trig: Trig) -> Vector:
         """Return g_1, g_2 (001)."""
         g_2 = self.g * self.theta_5 * trig.cos(q[0] + q[1])
-        g_1 = self.g * (self.theta_4 * trig.cos(q[0]) - self.theta_6 * trig.sin(q[0])) + g_2
+        g_1 = (self.g * self.theta_4 * trig.cos(q[0]) - self.g * self.theta_6 * trig.sin(q[0])
+               + g_2)
         return g_1, g_2
 
     def potential_energy(self, q: Vector, trig: Trig) -> Column:
