@@ -29,7 +29,7 @@ setup(
     install_requires=[
         'setuptools',
         'numpy>=1.21.5,<3',
-        'pin>=3.8,<5',
+        'pin>=4.0,<5',
         'urdf-parser-py>=0.0.4,<0.1',
     ],
     extras_require={
@@ -49,7 +49,7 @@ setup(
         'test': [
             'pytest>=7.4,<9',
             'PyYAML>=6.0,<7',
-            'mujoco>=3.2,<5',
+            'mujoco>=3.14,<5',
             'sympy>=1.12,<2',
         ],
         'lint': [

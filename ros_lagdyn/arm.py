@@ -117,6 +117,6 @@ class Arm:
         Raises:
             UnknownNameError: the arm has no link of this name.
         """
-        if name not in self.frames:
-            raise UnknownNameError('frame', name, tuple(self.frames))
+        if not isinstance(name, str) or name not in self.frames:
+            raise UnknownNameError('frame', str(name), tuple(self.frames))
         return self.frames[name]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.dynamics import Dynamics, require_states
+from ros_lagdyn.dynamics import Dynamics, as_numbers, require_states
 from ros_lagdyn.errors import InvalidArgumentError
 from ros_lagdyn.rigid_body import Array
 
@@ -68,13 +68,13 @@ class LinearCoordinates(Coordinates):
         Raises:
             InvalidArgumentError: J is not a square, finite, non-singular matrix.
         """
-        J = np.array(jacobian, dtype=float)
+        J = as_numbers('J', jacobian)
         if J.ndim != 2 or J.shape[0] != J.shape[1] or not np.isfinite(J).all():
             raise InvalidArgumentError(f'J must be a finite square matrix, got shape {J.shape}')
         singular_values = np.linalg.svd(J, compute_uv=False)
         if singular_values[-1] <= len(J) * np.finfo(float).eps * singular_values[0]:
             raise InvalidArgumentError(f'J must be non-singular, got {J.tolist()}')
-        b = np.zeros(len(J)) if offset is None else np.array(offset, dtype=float)
+        b = np.zeros(len(J)) if offset is None else as_numbers('offset', offset)
         if b.shape != (len(J),):
             raise InvalidArgumentError(f'offset must have shape ({len(J)},), got {b.shape}')
         self.J = J

@@ -77,6 +77,26 @@ class Terms(NamedTuple):
     gravity: Array  # g, (n,) or (N, n)
 
 
+def in_one_line(value: object) -> str:
+    """Return a value as short text for a message."""
+    return ' '.join(repr(value).split())[:80]
+
+
+def as_numbers(name: str, value: ArrayLike, what: str = 'numbers') -> Array:
+    """Return a new float64 array of a value that must be real numbers.
+
+    Raises:
+        InvalidArgumentError: it is something else.
+    """
+    try:
+        array = np.array(value)
+    except (TypeError, ValueError):
+        array = np.array(None)
+    if array.dtype.kind not in 'fiub':
+        raise InvalidArgumentError(f'{name} must be {what}, got {in_one_line(value)}')
+    return array.astype(float)
+
+
 def require_states(joints: tuple[str, ...], **states: ArrayLike) -> tuple[list[Array], bool]:
     """Return the states as arrays of shape (N, n), and whether they came as a batch.
 
@@ -88,10 +108,7 @@ def require_states(joints: tuple[str, ...], **states: ArrayLike) -> tuple[list[A
     size = len(joints)
     arrays = {}
     for name, value in states.items():
-        try:
-            array = np.array(value, dtype=float)
-        except (TypeError, ValueError):
-            raise InvalidArgumentError(f'{name} must be numbers, got {value!r:.80}') from None
+        array = as_numbers(name, value)
         if array.ndim not in (1, 2) or array.shape[-1] != size:
             raise InvalidArgumentError(
                 f'{name} must have shape ({size},) or (N, {size}) for the joints '
@@ -117,13 +134,10 @@ class Dynamics(ABC):
 
     def __init__(self, arm: Arm, gravity: ArrayLike = EARTH_GRAVITY) -> None:
         """Take the arm, and the acceleration of gravity (3,) [m/s^2] in root link axes."""
-        try:
-            self._gravity_vector = np.array(gravity, dtype=float)
-        except (TypeError, ValueError):
-            raise InvalidArgumentError(f'gravity must be 3 numbers, got {gravity!r:.80}') from None
+        self._gravity_vector = as_numbers('gravity', gravity, '3 finite numbers in m/s^2')
         if self._gravity_vector.shape != (3,) or not np.isfinite(self._gravity_vector).all():
             raise InvalidArgumentError(
-                f'gravity must be 3 finite numbers in m/s^2, got {gravity!r:.80}')
+                f'gravity must be 3 finite numbers in m/s^2, got {in_one_line(gravity)}')
         self._gravity_vector.flags.writeable = False
         self.arm = arm
         self._kinematics = Kinematics(arm)

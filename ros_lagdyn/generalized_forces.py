@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.dynamics import Dynamics, require_states
+from ros_lagdyn.dynamics import Dynamics, as_numbers, in_one_line, require_states
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 from ros_lagdyn.rigid_body import Array
 
@@ -66,7 +66,7 @@ class ForcedDynamics:
         """
         n = len(dynamics.joints)
         self.dynamics = dynamics
-        B = np.eye(n) if actuation is None else np.array(actuation, dtype=float)
+        B = np.eye(n) if actuation is None else as_numbers('actuation', actuation)
         if B.ndim != 2 or B.shape[0] != n or B.shape[1] < 1 or not np.isfinite(B).all():
             raise InvalidArgumentError(
                 f'actuation must be a finite matrix with {n} rows, got shape {B.shape}')
@@ -86,7 +86,8 @@ class ForcedDynamics:
         (values,), batch = require_states(self.dynamics.joints, **{name: given})
         if batch or (values < 0.0).any():
             raise InvalidArgumentError(
-                f'{name} must be {len(self.dynamics.joints)} numbers >= 0, got {given!r:.80}')
+                f'{name} must be {len(self.dynamics.joints)} numbers >= 0, got '
+                f'{in_one_line(given)}')
         return values[0].copy(), np.eye(len(self.dynamics.joints))
 
     def friction(self, v: ArrayLike) -> Array:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.dynamics import Dynamics, require_states
+from ros_lagdyn.dynamics import Dynamics, as_numbers, require_states
 from ros_lagdyn.errors import InvalidArgumentError
 
 
@@ -46,7 +46,7 @@ def energy_balance(dynamics: Dynamics, t: ArrayLike, q: ArrayLike, v: ArrayLike,
         InvalidArgumentError: fewer than two samples, or times that do not increase.
     """
     (q, v, tau), _ = require_states(dynamics.joints, q=q, v=v, tau=tau)
-    times = np.array(t, dtype=float)
+    times = as_numbers('t', t)
     if times.shape != (len(q),) or len(times) < 2 or not (np.diff(times) > 0.0).all():
         raise InvalidArgumentError(
             f't must be {max(len(q), 2)} increasing times in s, one per state, got shape '

@@ -12,7 +12,7 @@ import numpy as np
 import pinocchio
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.arm import Arm
+from ros_lagdyn.arm import Arm, Body
 from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics
 from ros_lagdyn.errors import UrdfError
 from ros_lagdyn.rigid_body import Array
@@ -38,7 +38,12 @@ class PinocchioDynamics(Dynamics):
         self._plain: list[tuple[int, int]] = []
         self._continuous: list[tuple[int, int]] = []
         for row, body in enumerate(arm.bodies):
-            joint = self._model.joints[self._model.getJointId(body.joint.name)]
+            joint_id = self._model.getJointId(body.joint.name)
+            if not 0 < joint_id < self._model.njoints:
+                raise UrdfError(f'joint "{body.joint.name}": Pinocchio does not know it by this '
+                                'name, choose another one')
+            self._require_same_mass(body, self._model.inertias[joint_id].mass)
+            joint = self._model.joints[joint_id]
             order[joint.idx_v] = row
             places = self._plain if joint.nq == 1 else self._continuous
             places.append((joint.idx_q, joint.idx_v))
@@ -46,6 +51,14 @@ class PinocchioDynamics(Dynamics):
         self._offset = arm.offset[order]
         self._positions = np.zeros(self._model.nq)
         self._only_plain = not self._continuous
+
+    @staticmethod
+    def _require_same_mass(body: Body, mass: float) -> None:
+        # urdfdom, which Pinocchio reads with, drops an <inertial> that it does not like.
+        if abs(mass - body.inertia.mass) > 1e-9 * body.inertia.mass:
+            raise UrdfError(
+                f'link "{body.name}": Pinocchio reads a mass of {mass:g} kg where urdf_parser_py '
+                f'reads {body.inertia.mass:g} kg, links fixed onto it included')
 
     def _tree(self, q: Array) -> Array:
         """Return Pinocchio's configuration vector for one state q of shape (n,)."""
@@ -101,5 +114,5 @@ class PinocchioDynamics(Dynamics):
         for index, state in enumerate(q):
             result[index] = pinocchio.computeFrameJacobian(
                 self._model, self._data, self._tree(state), frame_id,
-                pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED) @ self._P
+                pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED).reshape(6, -1) @ self._P
         return result

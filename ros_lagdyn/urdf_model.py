@@ -10,6 +10,7 @@ physical sense before it becomes an Arm.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import isfinite
@@ -67,16 +68,21 @@ def read_urdf_text(urdf: str | bytes | os.PathLike[str]) -> str:
         return _decode(urdf, 'URDF')
     if isinstance(urdf, str) and (not urdf.strip() or '<' in urdf):
         return _decode(urdf.encode('utf-8', 'surrogatepass'), 'URDF')
-    path = Path(urdf)
+    if not isinstance(urdf, (str, os.PathLike)):
+        raise UrdfError(f'urdf must be a path or XML text, got {type(urdf).__name__}')
     try:
+        path = Path(urdf)
+        if path.exists() and not path.is_file():
+            kind = 'a directory' if path.is_dir() else 'not a regular file'
+            raise UrdfError(f'URDF file "{path}" cannot be read: it is {kind}')
         if path.stat().st_size > MAX_BYTES:
             raise UrdfError(_too_large(f'URDF file "{path}"', path.stat().st_size))
         return _decode(path.read_bytes(), f'URDF file "{path}"')
     except FileNotFoundError:
-        raise UrdfError(f'URDF file "{path}" does not exist') from None
-    except (OSError, ValueError) as error:
+        raise UrdfError(f'URDF file "{_shown(str(urdf))}" does not exist') from None
+    except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, 'strerror', None) or error
-        raise UrdfError(f'URDF file "{str(path)[:200]}" cannot be read: {reason}') from None
+        raise UrdfError(f'URDF file "{_shown(str(urdf))}" cannot be read: {reason}') from None
 
 
 def load_arm(urdf: str | bytes | os.PathLike[str]) -> Arm:
@@ -123,6 +129,9 @@ def _decode(raw: bytes, what: str) -> str:
     return text
 
 
+_XACRO_TAG = re.compile(r'\{[^}]*xacro[^}]*\}')
+
+
 class _RefusingBuilder(ElementTree.TreeBuilder):
     """Build elements, but refuse document types (entity bombs) and absurd nesting."""
 
@@ -149,8 +158,7 @@ class _RefusingBuilder(ElementTree.TreeBuilder):
 def _safe_root(text: str) -> ElementTree.Element:
     parser = ElementTree.XMLParser(target=_RefusingBuilder())
     try:
-        # An encoding declaration would be obeyed, but the text is decoded already.
-        parser.feed(text.encode('utf-8', 'replace'))
+        parser.feed(text)  # as text: an encoding declaration is void, it is decoded already
         root = parser.close()
     except ElementTree.ParseError as error:
         raise UrdfError(f'URDF: malformed XML: {error}') from None
@@ -158,8 +166,7 @@ def _safe_root(text: str) -> ElementTree.Element:
         raise UrdfError(f'URDF: XML that cannot be decoded: {error}') from None
     if root.tag != 'robot':
         raise UrdfError(f'URDF: the outermost element is <{root.tag}>, expected <robot>')
-    if any(str(element.tag).startswith('{http://') and 'xacro' in str(element.tag)
-           for element in root.iter()):
+    if any(_XACRO_TAG.match(str(element.tag)) for element in root.iter()):
         raise UrdfError('URDF: this is a xacro file, expand it first: xacro FILE > FILE.urdf')
     return root
 
@@ -179,7 +186,7 @@ def _keep(element: ElementTree.Element, schema: _Schema, path: str) -> Iterable[
         attributes, children = schema[child.tag]
         copy = ElementTree.Element(child.tag, {
             key: child.attrib[key] for key in attributes if key in child.attrib})
-        copy.extend(_keep(child, children, f'{where}: '))
+        copy.extend(list(_keep(child, children, f'{where}: ')))
         _require_attributes(copy, where)
         yield copy
 
@@ -190,6 +197,8 @@ _REQUIRED = {
     'child': ('link',), 'inertia': ('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz'), 'axis': ('xyz',),
     'limit': ('effort', 'velocity'), 'mimic': ('joint',),
 }
+# What every URDF reader takes for a number. Some drop an <inertial> with any other one silently.
+_NUMBER = re.compile(r'[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?')
 _NOT_NUMBERS = ('name', 'type', 'link', 'joint')
 
 
@@ -201,25 +210,30 @@ def _require_attributes(element: ElementTree.Element, where: str) -> None:
         if key in _NOT_NUMBERS:
             if not value.strip():
                 raise UrdfError(f'{where}: attribute "{key}" is empty, expected a name')
+            if not value.isprintable():
+                raise UrdfError(f'{_shown(where)}: attribute "{key}" must be printable, got '
+                                f'"{_shown(value)}"')
             continue
         count = 3 if key in ('xyz', 'rpy') else 1
-        words = value.split()
+        words = value.split() if count == 3 else [value]
         if len(words) != count or not all(_is_finite_number(word) for word in words):
             expected = 'a finite number' if count == 1 else f'{count} finite numbers'
-            raise UrdfError(f'{where}: {key} must be {expected}, got "{value[:60]}"')
+            raise UrdfError(f'{where}: {key} must be {expected}, got "{_shown(value)}"')
+
+
+def _shown(text: str) -> str:
+    """Return text as one short line."""
+    return text[:60].encode('unicode_escape').decode('ascii') if not text.isprintable() else (
+        text[:200])
 
 
 def _is_finite_number(word: str) -> bool:
-    try:
-        # float() also takes 1_000, which no other URDF reader does.
-        return isfinite(float(word)) and '_' not in word
-    except ValueError:
-        return False
+    return _NUMBER.fullmatch(word) is not None and isfinite(float(word))
 
 
 def _parse(root: ElementTree.Element) -> Any:
     slim = ElementTree.Element('robot', {'name': root.get('name') or 'unnamed'})
-    slim.extend(_keep(root, _SCHEMA, ''))
+    slim.extend(list(_keep(root, _SCHEMA, '')))
     for tag in ('link', 'joint'):
         count = len(slim.findall(tag))
         if count > MAX_LINKS:
@@ -297,9 +311,11 @@ def _require_physical(link: str, inertia: Inertia) -> None:
 def _joint(joint: Any) -> Joint:
     where = f'joint "{joint.name}"'
     axis = np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float)
-    length = float(np.linalg.norm(axis))
-    if joint.type != 'fixed' and length < 1e-9:
-        raise UrdfError(f'{where}: axis must not be the zero vector, got {axis.tolist()}')
+    largest = float(abs(axis).max())
+    if joint.type != 'fixed' and not 1e-9 <= largest <= 1e9:
+        nature = 'must not be the zero vector' if largest < 1e-9 else 'must be a unit vector'
+        raise UrdfError(f'{where}: axis {nature}, got {axis.tolist()}')
+    length = float(np.linalg.norm(axis)) if joint.type != 'fixed' else 0.0
     dynamics = joint.dynamics
     damping, friction = (0.0, 0.0) if dynamics is None else (
         float(dynamics.damping or 0.0), float(dynamics.friction or 0.0))
@@ -375,8 +391,9 @@ def _tree_order(joints: list[Joint], links: Mapping[str, Inertia | None]) -> lis
         raise UrdfError(f'joint "{(unreached or joints)[0].name}" is part of a loop of joints, '
                         'expected a tree: close loops with <mimic>')
     if len(roots) > 1:
-        raise UrdfError('links ' + ', '.join(f'"{root}"' for root in roots)
-                        + ' are all without a parent joint, expected one root link')
+        shown = ', '.join(f'"{root}"' for root in roots[:5]) + (', ...' if len(roots) > 5 else '')
+        raise UrdfError(f'{len(roots)} links are without a parent joint, expected one root link: '
+                        + shown)
     return ordered
 
 

@@ -234,7 +234,8 @@ class ArmWriter:
                 ('izz', 2, 2)))
         xyz = pose.rotation.T @ (mass.com - pose.origin)
         self._write(
-            f'<link name="{name}">', '<inertial>', f'<origin xyz="{_row(xyz)}" rpy="{_row(rpy)}"/>',
+            f'<link name="{name}">', '<inertial>',
+            f'<origin xyz="{_row(xyz)}" rpy="{_row(rpy)}"/>',
             f'<mass value="{float(mass.mass)!r}"/>', f'<inertia {entries}/>', '</inertial>',
             '</link>')
 

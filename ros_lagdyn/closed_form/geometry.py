@@ -14,11 +14,12 @@ from ros_lagdyn.errors import AssumptionError
 from ros_lagdyn.kinematics import Kinematics
 from ros_lagdyn.rigid_body import Array
 
-# A right angle written as 1.5708 is 3.7e-6 rad off. In a planar arm that changes torques by the
-# square of it, so such axes still count as parallel.
+# A right angle written as 1.5708 is 3.7e-6 rad off. In an arm that moves in a vertical plane this
+# changes torques by the square of it, so such axes still count as parallel. (With gravity or
+# centres of mass out of the plane they change by as much, which a cross-check then shows.)
 PARALLEL_WITHIN = 1e-5  # [rad]
-# Elsewhere a deviation enters torques directly, so it must be rounding only.
-EXACT_WITHIN = 1e-9  # [rad], or of the arm's size
+# Elsewhere a deviation always enters torques directly, so it must be rounding only.
+EXACT_WITHIN = 1e-12  # [rad], or of the arm's size
 RIGHT_ANGLE_HINT = ' (a right angle needs all its digits: 1.5707963267948966)'
 
 

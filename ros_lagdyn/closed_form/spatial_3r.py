@@ -162,6 +162,8 @@ def recognise(geometry: Geometry) -> Recognised:
 def _in_plane_of_column(geometry: Geometry, body: int, hinge: Array, ahead: Array) -> tuple[
         float, float]:
     """Return where a centre of mass lies from its joint: ahead and along the column [m]."""
+    if geometry.mass[body] == 0.0:
+        return 0.0, 0.0
     aside = float((geometry.com[body] - geometry.origin[0]) @ hinge)
     geometry.require_zero_length(
         Spatial3R.stem, geometry.link_label(body),
