@@ -54,7 +54,7 @@ setup(
         ],
         'lint': [
             'mypy>=1.14,<3',
-            'ruff>=0.9,<0.18',
+            'ruff>=0.13,<0.18',
         ],
     },
     entry_points={

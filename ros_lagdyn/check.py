@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from itertools import combinations
+from math import isfinite
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -65,7 +66,17 @@ class ArmReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts and numbers, fit for JSON."""
-        return {**asdict(self), 'faults': list(self.faults), 'ok': not self.faults}
+        plain: dict[str, Any] = _finite_or_none(asdict(self))
+        return {**plain, 'faults': list(self.faults), 'ok': not self.faults}
+
+
+def _finite_or_none(value: Any) -> Any:
+    """Return a value with None for infinities and NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite_or_none(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite_or_none(entry) for entry in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def check_arm(

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -29,12 +31,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.command == 'check' and options.all == bool(options.urdf):
+        parser.error('check needs one or more URDFs, or --all')
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal cannot show is no reason to fail.
+        sys.stdout.reconfigure(errors='backslashreplace')
     try:
-        if options.command == 'arms':
-            return _arms(options)
-        if options.all == bool(options.urdf):
-            parser.error('check needs one or more URDFs, or --all')
-        return _check(options)
+        code = _arms(options) if options.command == 'arms' else _check(options)
+        sys.stdout.flush()
+        return code
+    except LagdynError as error:
+        print(f'lagdyn: {error}', file=sys.stderr)
+        return BAD_INPUT
     except KeyboardInterrupt:
         print('lagdyn: stopped', file=sys.stderr)
         return 130
@@ -62,8 +70,11 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument('--all', action='store_true', help='check every shipped arm')
     check.add_argument('--states', type=_count, default=1000, metavar='N',
                        help='how many random states (default %(default)s)')
-    check.add_argument('--seed', type=int, default=0, metavar='S',
+    check.add_argument('--seed', type=_seed, default=0, metavar='S',
                        help='seed of the random states (default %(default)s)')
+    # Before Python 3.14, argparse takes -1e-3 for an option.
+    check._negative_number_matcher = re.compile(
+        r'-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$')
     check.add_argument('--gravity', type=_number, nargs=3, default=EARTH_GRAVITY,
                        metavar=('X', 'Y', 'Z'),
                        help='gravity in m/s^2, in root link axes (default 0 0 -9.81)')
@@ -77,6 +88,13 @@ def _count(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 10_000_000:
         raise argparse.ArgumentTypeError(f'must be from 1 to 10000000, got {value}')
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f'must be >= 0, got {value}')
     return value
 
 

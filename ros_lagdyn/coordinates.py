@@ -17,8 +17,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.dynamics import Dynamics, as_numbers, require_states
-from ros_lagdyn.errors import InvalidArgumentError
+from ros_lagdyn.dynamics import (
+    LEAST_RECIPROCAL_CONDITION,
+    Dynamics,
+    as_numbers,
+    in_one_line,
+    require_states,
+)
+from ros_lagdyn.errors import InvalidArgumentError, SingularCoordinatesError
 from ros_lagdyn.rigid_body import Array
 
 
@@ -71,12 +77,14 @@ class LinearCoordinates(Coordinates):
         J = as_numbers('J', jacobian)
         if J.ndim != 2 or J.shape[0] != J.shape[1] or not np.isfinite(J).all():
             raise InvalidArgumentError(f'J must be a finite square matrix, got shape {J.shape}')
-        singular_values = np.linalg.svd(J, compute_uv=False)
-        if singular_values[-1] <= len(J) * np.finfo(float).eps * singular_values[0]:
+        if _reciprocal_condition(J) < LEAST_RECIPROCAL_CONDITION:
             raise InvalidArgumentError(f'J must be non-singular, got {J.tolist()}')
         b = np.zeros(len(J)) if offset is None else as_numbers('offset', offset)
-        if b.shape != (len(J),):
-            raise InvalidArgumentError(f'offset must have shape ({len(J)},), got {b.shape}')
+        if b.shape != (len(J),) or not np.isfinite(b).all():
+            raise InvalidArgumentError(
+                f'offset must be {len(J)} finite numbers, got {in_one_line(offset)}')
+        if names is not None and len(names) != len(J):
+            raise InvalidArgumentError(f'names must be {len(J)}, got {in_one_line(names)}')
         self.J = J
         self._inverse = np.linalg.inv(J)
         super().__init__(
@@ -117,16 +125,46 @@ class TransformedDynamics(Dynamics):
         """Names of the coordinates p."""
         return self._coordinates.names
 
+    @property
+    def in_joint_coordinates(self) -> bool:
+        """Say no: these are other coordinates."""
+        return False
+
+    def _joint_positions(self, p: Array) -> Array:
+        q = self._coordinates.joint_positions(p)
+        reached = np.isfinite(q).all(axis=1)
+        if not reached.all():
+            first = int(np.argmin(reached))
+            raise InvalidArgumentError(
+                f'{", ".join(self.joints)} = {p[first].tolist()} is out of reach: no joint '
+                f'positions lead there (state {first})')
+        return q
+
     def _inverse_jacobian(self, q: Array) -> Array:
-        return np.asarray(np.linalg.inv(self._coordinates.jacobian(q)), dtype=float)
+        J = self._coordinates.jacobian(q)
+        ratio = _reciprocal_condition(J)
+        if (ratio < LEAST_RECIPROCAL_CONDITION).any():
+            worst = int(ratio.argmin())
+            raise SingularCoordinatesError(
+                state=worst, reciprocal_condition=float(ratio[worst]))
+        return np.asarray(np.linalg.inv(J), dtype=float)
+
+    def _regressor(self, p: Array, v: Array, a: Array) -> Array:
+        q = self._joint_positions(p)
+        inverse = self._inverse_jacobian(q)
+        q_rate = (inverse @ v[..., None])[..., 0]
+        J_rate = self._coordinates.jacobian_rate(q, q_rate)
+        turned = (J_rate @ q_rate[..., None])[..., 0]  # a = J q'' + J' q'
+        q_acceleration = (inverse @ (a - turned)[..., None])[..., 0]
+        return np.swapaxes(inverse, 1, 2) @ self._dynamics._regressor(q, q_rate, q_acceleration)
 
     def _mass_matrix(self, p: Array) -> Array:
-        q = self._coordinates.joint_positions(p)
+        q = self._joint_positions(p)
         inverse = self._inverse_jacobian(q)
         return np.swapaxes(inverse, 1, 2) @ self._dynamics.mass_matrix(q) @ inverse
 
     def _coriolis_matrix(self, p: Array, v: Array) -> Array:
-        q = self._coordinates.joint_positions(p)
+        q = self._joint_positions(p)
         inverse = self._inverse_jacobian(q)
         q_rate = (inverse @ v[..., None])[..., 0]
         C = self._dynamics.coriolis_matrix(q, q_rate)
@@ -135,19 +173,25 @@ class TransformedDynamics(Dynamics):
         return np.swapaxes(inverse, 1, 2) @ (C - M @ inverse @ J_rate) @ inverse
 
     def _gravity(self, p: Array) -> Array:
-        q = self._coordinates.joint_positions(p)
+        q = self._joint_positions(p)
         inverse = self._inverse_jacobian(q)
         return (np.swapaxes(inverse, 1, 2) @ self._dynamics.gravity(q)[..., None])[..., 0]
 
     def _potential_energy(self, p: Array) -> Array:
-        return np.asarray(self._dynamics.potential_energy(self._coordinates.joint_positions(p)))
+        return np.asarray(self._dynamics.potential_energy(self._joint_positions(p)))
 
     def _frame_jacobian(self, p: Array, frame: str) -> Array:
-        q = self._coordinates.joint_positions(p)
+        q = self._joint_positions(p)
         return self._dynamics.frame_jacobian(q, frame) @ self._inverse_jacobian(q)
 
     def frame_rotation(self, p: ArrayLike, frame: str) -> Array:
         """Return the rotation of a link's frame in root link axes; (3, 3) or (N, 3, 3)."""
         (p,), batch = require_states(self.joints, p=p)
-        rotation = self._dynamics.frame_rotation(self._coordinates.joint_positions(p), frame)
+        rotation = self._dynamics.frame_rotation(self._joint_positions(p), frame)
         return rotation if batch else rotation[0]
+
+
+def _reciprocal_condition(J: Array) -> Array:
+    """Return smallest over largest singular value; (..., n, n) gives (...,)."""
+    values = np.linalg.svd(J, compute_uv=False)
+    return np.asarray(values[..., -1] / np.maximum(values[..., 0], np.finfo(float).tiny))

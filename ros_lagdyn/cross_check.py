@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ros_lagdyn.dynamics import Dynamics, require_states
@@ -66,4 +65,4 @@ def cross_check(first: Dynamics, second: Dynamics, q: ArrayLike, v: ArrayLike,
     Differences are relative to how large each entry can be for this arm (term_scales.py), so
     they stay meaningful where a term vanishes.
     """
-    return CrossCheck(first, second)(np.asarray(q), np.asarray(v), np.asarray(a))
+    return CrossCheck(first, second)(q, v, a)

@@ -27,6 +27,8 @@ from ros_lagdyn.rigid_body import Array
 ENGINES = ('closed_form', 'lagrangian', 'pinocchio')
 EARTH_GRAVITY = (0.0, 0.0, -9.81)  # [m/s^2], in the axes of the root link
 
+MOST_GRAVITY = 1e6  # [m/s^2], far above any world's, far below what overflows
+
 # Below this ratio of the eigenvalues of M, fewer than four digits of an acceleration are right.
 LEAST_RECIPROCAL_CONDITION = 1e-12
 
@@ -138,6 +140,10 @@ class Dynamics(ABC):
         if self._gravity_vector.shape != (3,) or not np.isfinite(self._gravity_vector).all():
             raise InvalidArgumentError(
                 f'gravity must be 3 finite numbers in m/s^2, got {in_one_line(gravity)}')
+        if abs(self._gravity_vector).max() > MOST_GRAVITY:
+            raise InvalidArgumentError(
+                f'gravity must be 3 numbers of at most {MOST_GRAVITY:g} m/s^2, got '
+                f'{in_one_line(gravity)}')
         self._gravity_vector.flags.writeable = False
         self.arm = arm
         self._kinematics = Kinematics(arm)
@@ -151,6 +157,11 @@ class Dynamics(ABC):
     def gravity_vector(self) -> Array:
         """Acceleration of gravity (3,) [m/s^2], in the axes of the root link."""
         return self._gravity_vector
+
+    @property
+    def in_joint_coordinates(self) -> bool:
+        """Say whether q are the positions of the arm's own joints."""
+        return True
 
     # What an engine computes, always for a batch of checked states of shape (N, n).
 
@@ -175,6 +186,11 @@ class Dynamics(ABC):
 
     def _frame_jacobian(self, q: Array, frame: str) -> Array:
         return self._kinematics.frame_jacobian(q, frame)
+
+    def _regressor(self, q: Array, v: Array, a: Array) -> Array:
+        from ros_lagdyn.regressor import tree_regressor
+
+        return tree_regressor(self._kinematics, self._gravity_vector, q, v, a)
 
     # The contract.
 

@@ -55,6 +55,18 @@ class UnknownNameError(LagdynError, LookupError):
         super().__init__(f'unknown {kind} "{name}", known are: {", ".join(known)}')
 
 
+class SingularCoordinatesError(LagdynError):
+    """J of dp = J dq has lost rank: the coordinates p do not determine the motion there."""
+
+    def __init__(self, *, state: int, reciprocal_condition: float) -> None:
+        """Say at which state of the batch, and how singular J is there."""
+        self.state = state
+        self.reciprocal_condition = reciprocal_condition
+        super().__init__(
+            f'coordinates: J is singular at state {state}: its smallest singular value is '
+            f'{reciprocal_condition:.1e} times its largest')
+
+
 class SingularMassMatrixError(LagdynError):
     """The mass matrix has lost rank: no finite torque gives an acceleration there."""
 

@@ -36,7 +36,10 @@ class Wrench:
             InvalidArgumentError: a component is not a finite number, or axes are unknown.
         """
         for name in ('force', 'torque'):
-            require_states(('x', 'y', 'z'), **{name: getattr(self, name)})
+            vector = as_numbers(name, getattr(self, name))
+            if vector.shape != (3,) or not np.isfinite(vector).all():
+                raise InvalidArgumentError(
+                    f'{name} must be 3 finite numbers, got {in_one_line(getattr(self, name))}')
         if self.axes not in ('base', 'frame'):
             raise InvalidArgumentError(f'axes must be "base" or "frame", got "{self.axes}"')
 
@@ -73,6 +76,7 @@ class ForcedDynamics:
         self.B = B
         # Friction of every tree joint and the map from independent rates to its own.
         arm = dynamics.arm
+        self._friction_of_urdf = viscous is None or coulomb is None
         self._viscous = self._friction('viscous', viscous, [
             body.joint.damping for body in arm.bodies])
         self._coulomb = self._friction('coulomb', coulomb, [
@@ -91,10 +95,18 @@ class ForcedDynamics:
         return values[0].copy(), np.eye(len(self.dynamics.joints))
 
     def friction(self, v: ArrayLike) -> Array:
-        """Return F_v v + F_s sgn(v), which points along v and resists it; (n,) or (N, n)."""
+        """Return F_v v + F_s sgn(v), which points along v and resists it; (n,) or (N, n).
+
+        Raises:
+            LagdynError: friction is the URDF's, but the arm is seen in other coordinates.
+        """
         (v,), batch = require_states(self.dynamics.joints, v=v)
         damping, damped = self._viscous
         friction, rubbed = self._coulomb
+        if self._friction_of_urdf and not self.dynamics.in_joint_coordinates:
+            raise LagdynError(
+                'friction of the URDF acts on the joints, not on the coordinates '
+                f'{", ".join(self.dynamics.joints)}: give viscous and coulomb for these')
         result = (damping * (v @ damped.T)) @ damped + (friction * np.sign(v @ rubbed.T)) @ rubbed
         return result if batch else result[0]
 
@@ -128,11 +140,13 @@ class ForcedDynamics:
         (Q,), batch = require_states(self.dynamics.joints, joint_torques=joint_torques)
         tau = Q @ np.linalg.pinv(self.B).T
         missing = abs(tau @ self.B.T - Q)
-        if missing.size and missing.max() > 1e-9 * max(float(abs(Q).max()), 1e-300):
-            joint = int(np.unravel_index(missing.argmax(), missing.shape)[1])
+        short = missing > 1e-9 * abs(Q).max(axis=1, keepdims=True)
+        if short.any():
+            state, joint = (int(index) for index in np.argwhere(short)[0])
             raise LagdynError(
-                f'the {self.B.shape[1]} actuators cannot produce the torques: '
-                f'{missing.max():.6g} are missing at joint "{self.dynamics.joints[joint]}"')
+                f'the {self.B.shape[1]} actuators cannot produce the torques'
+                + (f' of state {state}' if batch else '') + f': {missing[state, joint]:.6g} are '
+                f'missing at joint "{self.dynamics.joints[joint]}"')
         return tau if batch else tau[0]
 
     def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike,

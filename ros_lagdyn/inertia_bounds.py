@@ -57,7 +57,7 @@ def inertia_bounds(dynamics: Dynamics) -> InertiaBounds:
             raise LagdynError(
                 f'joint "{body.joint.name}" is prismatic: uniform bounds of M exist for arms '
                 'with revolute joints only')
-    if dynamics.joints != arm.joints:
+    if not dynamics.in_joint_coordinates:
         raise LagdynError('uniform bounds of M are known in joint coordinates only')
     found = structure(dynamics)
     varying = sorted({joint for row in found.mass_matrix_varies_with for entry in row
@@ -74,7 +74,10 @@ def inertia_bounds(dynamics: Dynamics) -> InertiaBounds:
     q = np.zeros((prod(per_joint), len(dynamics.joints)))
     for joint, grid in zip(varying, np.meshgrid(*axes, indexing='ij'), strict=True):
         q[:, dynamics.joints.index(joint)] = grid.ravel()
-    eigenvalues = np.linalg.eigvalsh(dynamics.mass_matrix(q))
+    M = dynamics.mass_matrix(q)
+    if not np.isfinite(M).all():
+        raise LagdynError(f'engine {dynamics.engine} returns an M that is not finite')
+    eigenvalues = np.linalg.eigvalsh(M)
     least, greatest = float(eigenvalues[:, 0].min()), float(eigenvalues[:, -1].max())
     centre, radius = 0.5 * (greatest + least), 0.5 * (greatest - least)
     # Rounding of the eigenvalues themselves must not lift a bound above the truth.

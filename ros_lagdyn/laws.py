@@ -190,7 +190,12 @@ def check_laws(dynamics: Dynamics, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> 
     """Measure every law of LAW_NAMES for one engine, at one state (n,) or a batch (N, n)."""
     (q, v, a), _ = require_states(dynamics.joints, q=q, v=v, a=a)
     M, C, g = dynamics.all_terms(q, v)
+    tau = dynamics.inverse_dynamics(q, v, a)
+    if not all(np.isfinite(term).all() for term in (M, C, g, tau, dynamics.potential_energy(q))):
+        # An engine that returns no numbers obeys no law.
+        return tuple(LawResult(law=name, violation=float('inf'), tolerance=tolerance)
+                     for name, _, tolerance in _LAWS)
     case = _Case(dynamics=dynamics, scales=TermScales(dynamics), q=q, v=v, a=a, M=M, C=C, g=g,
-                 tau=dynamics.inverse_dynamics(q, v, a))
+                 tau=tau)
     return tuple(LawResult(law=name, violation=measure(case), tolerance=tolerance)
                  for name, measure, tolerance in _LAWS)

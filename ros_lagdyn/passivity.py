@@ -47,7 +47,8 @@ def energy_balance(dynamics: Dynamics, t: ArrayLike, q: ArrayLike, v: ArrayLike,
     """
     (q, v, tau), _ = require_states(dynamics.joints, q=q, v=v, tau=tau)
     times = as_numbers('t', t)
-    if times.shape != (len(q),) or len(times) < 2 or not (np.diff(times) > 0.0).all():
+    if (times.shape != (len(q),) or len(times) < 2 or not np.isfinite(times).all()
+            or not (np.diff(times) > 0.0).all()):
         raise InvalidArgumentError(
             f't must be {max(len(q), 2)} increasing times in s, one per state, got shape '
             f'{times.shape}')

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.arm import Arm
+from ros_lagdyn.arm import BASE, Arm
 from ros_lagdyn.dynamics import Dynamics, require_states
 from ros_lagdyn.kinematics import Kinematics, Poses, cross
 from ros_lagdyn.rigid_body import Array
@@ -44,7 +44,7 @@ def regressor(dynamics: Dynamics, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> A
     """Return Y with Y @ parameter_vector(dynamics.arm) = tau, for any arm.
 
     Args:
-        dynamics: the arm and its gravity; Y depends on its kinematics only.
+        dynamics: the arm and its gravity, in any coordinates; Y depends on kinematics only.
         q: positions, (n,) or (N, n).
         v: velocities.
         a: accelerations.
@@ -53,11 +53,16 @@ def regressor(dynamics: Dynamics, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> A
         Shape (n, 10 bodies) or (N, n, 10 bodies).
     """
     (q, v, a), batch = require_states(dynamics.joints, q=q, v=v, a=a)
-    arm = dynamics.arm
-    kinematics = Kinematics(arm)
+    Y = dynamics._regressor(q, v, a)
+    return Y if batch else Y[0]
+
+
+def tree_regressor(kinematics: Kinematics, gravity: Array, q: Array, v: Array, a: Array) -> Array:
+    """Return Y in joint coordinates, for checked states (N, n); shape (N, n, 10 bodies)."""
+    arm = kinematics.arm
     poses = kinematics.poses(kinematics.tree_positions(q))
     J_v, J_w = kinematics.jacobians(poses, poses.origin)
-    w, w_rate, a_0 = _body_motion(arm, kinematics, poses, v, a, dynamics.gravity_vector)
+    w, w_rate, a_0 = _body_motion(kinematics, poses, v, a, gravity)
     into_body = np.swapaxes(poses.rotation, -1, -2)
     a_0, w, w_rate = (_turn(into_body, vector) for vector in (a_0, w, w_rate))
     # Rows of the wrench (f, n) per parameter, in body axes: (N, bodies, 6, 10).
@@ -69,19 +74,19 @@ def regressor(dynamics: Dynamics, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> A
     # J' in body axes: (N, bodies, tree joints, 6).
     J = np.concatenate([J_v @ poses.rotation, J_w @ poses.rotation], axis=-1)
     Y = np.moveaxis(J @ wrench, 1, 2)  # (N, tree joints, bodies, 10)
-    Y = arm.projection.T @ Y.reshape(*Y.shape[:2], -1)
-    return Y if batch else Y[0]
+    return arm.projection.T @ Y.reshape(*Y.shape[:2], -1)
 
 
-def _body_motion(arm: Arm, kinematics: Kinematics, poses: Poses, v: Array, a: Array,
+def _body_motion(kinematics: Kinematics, poses: Poses, v: Array, a: Array,
                  gravity: Array) -> tuple[Array, Array, Array]:
     """Return w, dw/dt and the acceleration of the origin minus gravity; each (N, bodies, 3)."""
+    arm = kinematics.arm
     tree_v, tree_a = v @ arm.projection.T, a @ arm.projection.T
     w, w_rate, a_0 = (np.zeros_like(poses.origin) for _ in range(3))
     for index, body in enumerate(arm.bodies):
         b = poses.axis[:, index]
         rate, rate_of_rate = tree_v[:, index, None] * b, tree_a[:, index, None] * b
-        if body.parent < 0:
+        if body.parent == BASE:
             carried, carried_rate, start = np.zeros_like(b), np.zeros_like(b), -gravity
             arm_vector = np.zeros_like(b)
         else:

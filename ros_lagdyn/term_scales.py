@@ -75,9 +75,9 @@ def relative(difference: Array, scale: Array) -> float:
         return 0.0
     if not np.isfinite(difference).all():
         return float('inf')
-    with np.errstate(divide='ignore', invalid='ignore'):
+    with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
         ratios = np.where(difference == 0.0, 0.0, difference / scale)
-    return float(ratios.max())
+    return float(np.nan_to_num(ratios, nan=np.inf, posinf=np.inf).max())
 
 
 def _longest_ways(arm: Arm) -> Array:

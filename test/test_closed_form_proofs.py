@@ -15,9 +15,10 @@ gravity of any direction, and nothing of the formulas. From it follow
 
 (002, eq. 5, 6, 7 and 9, with u against gravity). The formulas are called with SymPy symbols, and
 both sides are brought to a normal form that is unique: equal forms are equal for all values of
-all symbols. The second half shows that an arm drawn in any position, in any frames and with axes
-of either sense, is recognised as the formula that computes it, and that one which breaks an
-assumption is refused.
+all symbols. The last part shows that an arm drawn in any position, in any frames and with axes of
+either sense, is recognised as the formula that computes it.
+
+``scripts/mutants`` shows that no sign, term, sin or cos of a formula can change unnoticed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ from ros_lagdyn.closed_form.two_link_remote import REMOTE_DRIVE, TwoLinkRemote
 from ros_lagdyn.closed_form_dynamics import ClosedFormDynamics
 from ros_lagdyn.coordinates import Coordinates, TransformedDynamics
 from ros_lagdyn.dynamics import load_dynamics
-from ros_lagdyn.errors import AssumptionError
 from ros_lagdyn.lagrangian_dynamics import LagrangianDynamics
 from ros_lagdyn.urdf_model import load_arm
 
@@ -953,3 +953,36 @@ def test_arm_anywhere_in_space_is_recognised(name: str, seed: int) -> None:
     if hasattr(closed_form.formula, 'regressor'):
         assert_same(closed_form.minimal_regressor(q, v, a) @ closed_form.minimal_parameters,
                     general.inverse_dynamics(q, v, a))
+
+
+# --------------------------------------------------------------------------------- mutants
+
+
+@pytest.fixture
+def mutants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return scripts/mutants as a module."""
+    loader = SourceFileLoader('mutants', str(CHECKOUT / 'scripts' / 'mutants'))
+    spec = spec_from_loader('mutants', loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    monkeypatch.setattr(sys, 'dont_write_bytecode', True)
+    monkeypatch.setitem(sys.modules, 'mutants', module)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(('kind', 'at_least'), [('sign', 60), ('term', 60), ('sin-cos', 12)])
+def test_mistakes_are_generated_and_noticed(mutants: ModuleType, kind: str,
+                                            at_least: int) -> None:
+    """Of each kind there are many mutants, and some that are tried fail a proof each."""
+    drawing = DRAWINGS[TwoLink]()
+    source = Path(sys.modules[TwoLink.__module__].__file__ or '').read_bytes()
+    found = [mutant for mutant in mutants.generate(source, TwoLink.stem) if mutant.kind == kind]
+    assert len(found) >= at_least
+    assert len({mutant.source for mutant in found}) == len(found)
+    for prove in PROOFS:
+        method = prove.__name__.removeprefix('prove_')
+        sample = next(mutant for mutant in found if mutant.function == f'TwoLink.{method}')
+        with mutants.applied(sample), pytest.raises(AssertionError):
+            prove(drawing)
+        prove(drawing)

@@ -29,6 +29,7 @@ from ros_lagdyn.dynamics import Dynamics
 Array = np.ndarray
 STEP = np.finfo(float).eps ** (1 / 3)  # optimal step of a central difference
 DIFFERENCE_ERROR = 100 * STEP**2  # its relative error, with two digits of margin
+EYE = [[1.0, 0.0], [0.0, 1.0]]
 
 
 def times(matrix: Array, vector: Array) -> Array:
@@ -333,8 +334,8 @@ def test_identity_changes_nothing(dynamics: Dynamics) -> None:
     {'jacobian': [[1.0, 0.0]]}, {'jacobian': [1.0, 2.0]}, {'jacobian': [[1.0, 1.0], [2.0, 2.0]]},
     {'jacobian': [[0.0]]}, {'jacobian': [[np.nan, 0.0], [0.0, 1.0]]},
     {'jacobian': [['a', 'b'], ['c', 'd']]}, {'jacobian': [[1.0, 2.0], [3.0]]},
-    {'jacobian': np.eye(2), 'offset': [1.0]}, {'jacobian': np.eye(2), 'offset': [np.nan, 0.0]},
-    {'jacobian': np.eye(2), 'offset': 'far'}, {'jacobian': np.eye(2), 'names': ('p',)},
+    {'jacobian': EYE, 'offset': [1.0]}, {'jacobian': EYE, 'offset': [np.nan, 0.0]},
+    {'jacobian': EYE, 'offset': 'far'}, {'jacobian': EYE, 'names': ('p',)},
 ], ids=repr)
 def test_impossible_linear_coordinates_are_refused(arguments: dict[str, Any]) -> None:
     """J must be square, finite and non-singular; offset and names must fit it."""

@@ -61,7 +61,7 @@ class Altered(Dynamics):
 
 
 @pytest.mark.parametrize('gravity', GRAVITIES)
-@pytest.mark.parametrize('engines', combinations(ENGINES, 2), ids='-'.join)
+@pytest.mark.parametrize('engines', tuple(combinations(ENGINES, 2)), ids='-'.join)
 def test_engines_differ_by_rounding_only(
         stem: str, engines: tuple[str, str], gravity: str) -> None:
     """Every pair of engines agrees on every term, whichever way gravity points."""

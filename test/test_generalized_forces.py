@@ -343,7 +343,7 @@ def test_singular_mass_matrix_stays_an_error(engine: str) -> None:
 
 
 @pytest.mark.parametrize('arguments', [
-    {'actuation': np.eye(3)}, {'actuation': np.zeros((2, 0))}, {'actuation': [1.0, 1.0]},
+    {'actuation': [[1.0], [2.0], [3.0]]}, {'actuation': [[], []]}, {'actuation': [1.0, 1.0]},
     {'actuation': [[1.0, np.nan], [0.0, 1.0]]}, {'actuation': 'motors'},
     {'actuation': [[1.0], [1.0, 2.0]]},
     {'viscous': [1.0]}, {'viscous': [-1.0, 0.0]}, {'viscous': [[1.0, 1.0]]},

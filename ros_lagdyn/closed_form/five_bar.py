@@ -167,6 +167,7 @@ def recognise(geometry: Geometry) -> Recognised:
     l_c2, h_2 = line_2.components(vector(2, 2))
     l_c3, h_3 = line_1.components(vector(3, 1))
     l_c4, h_4 = line_2.components(-vector(4, 2))
+    h_1, h_2, h_3, h_4 = (geometry.without_rounding(h) for h in (h_1, h_2, h_3, h_4))
     m_1, m_2, m_3, m_4 = (0.0 if link is None else link.mass for link in links.values())
     I_1, I_2, I_3, I_4 = (0.0 if link is None else link.inertia for link in links.values())
     formula = FiveBar(

@@ -77,6 +77,10 @@ class Geometry:
             raise AssumptionError(
                 mechanism=stem, part=part, assumption=assumption, found=f'{length:.6g} m')
 
+    def without_rounding(self, length: float) -> float:
+        """Return 0 for a length [m] that is rounding only."""
+        return 0.0 if abs(length) <= EXACT_WITHIN * self.size else length
+
     def angle_between(self, first: int, second: int) -> float:
         """Return the angle [rad] between two axes as lines, 0 to pi/2."""
         a, b = self.axis[first], self.axis[second]

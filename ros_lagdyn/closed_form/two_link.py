@@ -130,7 +130,8 @@ def recognise(geometry: Geometry) -> Recognised:
     direction_1 = heading(line_1)
     l_c1, h_1 = direction_1.components(arm_1)
     formula = TwoLink(
-        m_1=link_1.mass, l_1=direction_1.length, l_c1=l_c1, h_1=h_1, I_1=link_1.inertia,
+        m_1=link_1.mass, l_1=direction_1.length, l_c1=l_c1,
+        h_1=geometry.without_rounding(h_1), I_1=link_1.inertia,
         m_2=link_2.mass, l_c2=heading(arm_2).length, I_2=link_2.inertia, g=planar.g,
     )
     return Recognised(

@@ -86,7 +86,8 @@ def recognise(geometry: Geometry) -> Recognised:
     l_c1, h_1 = line_1.components(link_1.on_1)
     line_2 = heading(link_2.on_2)
     formula = TwoLinkRemote(
-        m_1=link_1.mass, l_1=line_1.length, l_c1=l_c1, h_1=h_1, I_1=link_1.inertia,
+        m_1=link_1.mass, l_1=line_1.length, l_c1=l_c1,
+        h_1=geometry.without_rounding(h_1), I_1=link_1.inertia,
         m_2=link_2.mass, l_c2=line_2.length, I_2=link_2.inertia, g=plane.g,
     )
     return Recognised(
