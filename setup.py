@@ -11,7 +11,7 @@ SHARE = f'share/{PACKAGE}'
 setup(
     name=PACKAGE,
     version='0.1.0',
-    description='Robot arm dynamics computed twice, by textbook formula and by Pinocchio.',
+    description='Robot arm dynamics by formula, Lagrangian recipe and Pinocchio, compared.',
     license='Apache-2.0',
     maintainer='ros_lagdyn maintainers',
     maintainer_email='ros-lagdyn-maintainers@example.com',

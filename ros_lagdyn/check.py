@@ -13,13 +13,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ros_lagdyn.cross_check import CrossCheck, Disagreement
-from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES, Dynamics, load_dynamics
+from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES, Dynamics, dynamics_from_slim_urdf
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError, UnrecognisedMechanismError
 from ros_lagdyn.inertia_bounds import InertiaBounds, inertia_bounds
 from ros_lagdyn.laws import LawResult, check_laws
 from ros_lagdyn.sampling import random_states
 from ros_lagdyn.structure import Structure, structure
-from ros_lagdyn.urdf_model import read_urdf_text
+from ros_lagdyn.urdf_model import read_urdf_text, slim_urdf
 
 TOLERANCE = 1e-9  # relative; engines that differ by rounding alone stay below 1e-12
 CHUNK = 500  # states computed at once: bounds memory, and paces the progress report
@@ -106,12 +106,12 @@ def check_arm(
         raise InvalidArgumentError(f'states must be at least 1, got {states}')
     if not 0.0 < tolerance < 1.0:
         raise InvalidArgumentError(f'tolerance must be between 0 and 1, got {tolerance}')
-    text = read_urdf_text(urdf)
+    text = slim_urdf(read_urdf_text(urdf))
     engines: dict[str, Dynamics] = {}
     reason = None
     for engine in ENGINES:
         try:
-            engines[engine] = load_dynamics(text, engine, gravity)
+            engines[engine] = dynamics_from_slim_urdf(text, engine, gravity)
         except UnrecognisedMechanismError as error:
             reason = str(error)
     reference = engines['lagrangian']

@@ -47,6 +47,10 @@ class ClosedFormDynamics(Dynamics):
         zero = np.zeros(len(arm.joints))
         self._height = float(true_energy - self._compiled.potential_energy.single(zero)[0])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as what it was made from: compiled code has no pickle."""
+        return ClosedFormDynamics, (self.arm, self._gravity_vector)
+
     @property
     def mechanism(self) -> str:
         """Stem of the mechanism that was recognised, such as 'two_link'."""

@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors='backslashreplace')
     try:
         code = _arms(options) if options.command == 'arms' else _check(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return code
     except LagdynError as error:
         print(f'lagdyn: {error}', file=sys.stderr)
@@ -50,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of a pipe went away, as in `lagdyn check ... | head`: no more to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return GOOD
+    except OSError as error:
+        print(f'lagdyn: cannot write: {error.strerror}', file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BAD_INPUT
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,6 +158,8 @@ def _check(options: argparse.Namespace) -> int:
 def _source(name: str) -> str | bytes | Path:
     """Return what to load: standard input, a file, or a shipped arm."""
     if name == '-':
+        if sys.stdin is None:
+            raise LagdynError('standard input is closed')
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     if not os.path.exists(name) and name in STEMS:
         return shipped_urdf(name)
@@ -164,7 +171,7 @@ class _Progress:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._shown = sys.stderr.isatty()
+        self._shown = sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         if self._shown:

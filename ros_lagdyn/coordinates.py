@@ -24,7 +24,7 @@ from ros_lagdyn.dynamics import (
     in_one_line,
     require_states,
 )
-from ros_lagdyn.errors import InvalidArgumentError, SingularCoordinatesError
+from ros_lagdyn.errors import InvalidArgumentError, LagdynError, SingularCoordinatesError
 from ros_lagdyn.rigid_body import Array
 
 
@@ -129,6 +129,21 @@ class TransformedDynamics(Dynamics):
     def in_joint_coordinates(self) -> bool:
         """Say no: these are other coordinates."""
         return False
+
+    @property
+    def joint_rates_of_coordinates(self) -> Array:
+        """J^-1, where it is constant."""
+        if not isinstance(self._coordinates, LinearCoordinates):
+            raise LagdynError('how large terms can be is known in joint coordinates and linear '
+                              f'ones, not in {", ".join(self.joints)}')
+        return np.asarray(self._dynamics.joint_rates_of_coordinates
+                          @ np.linalg.inv(self._coordinates.J), dtype=float)
+
+    def reciprocal_condition(self, M: Array) -> Array:
+        """Return how regular mass matrices are: in joint coordinates where that is known."""
+        if isinstance(self._coordinates, LinearCoordinates):
+            return super().reciprocal_condition(M)
+        return _reciprocal_condition(M)
 
     def _joint_positions(self, p: Array) -> Array:
         q = self._coordinates.joint_positions(p)

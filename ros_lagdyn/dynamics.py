@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ EARTH_GRAVITY = (0.0, 0.0, -9.81)  # [m/s^2], in the axes of the root link
 
 MOST_GRAVITY = 1e6  # [m/s^2], far above any world's, far below what overflows
 
-# Below this ratio of the eigenvalues of M, fewer than four digits of an acceleration are right.
+# Below this reciprocal condition of M, fewer than four digits of an acceleration are right.
 LEAST_RECIPROCAL_CONDITION = 1e-12
 
 
@@ -51,13 +52,19 @@ def load_dynamics(
         UnknownNameError: no such engine.
         InvalidArgumentError: gravity is not three finite numbers.
     """
-    # Engines are imported when they are asked for: a user of the formulas needs no Pinocchio.
-    from ros_lagdyn.urdf_model import load_arm, read_urdf_text
+    from ros_lagdyn.urdf_model import read_urdf_text, slim_urdf
 
     if engine not in ENGINES:
         raise UnknownNameError('engine', str(engine), ENGINES)
-    text = read_urdf_text(urdf)
-    arm = load_arm(text)
+    return dynamics_from_slim_urdf(slim_urdf(read_urdf_text(urdf)), engine, gravity)
+
+
+def dynamics_from_slim_urdf(text: str, engine: str, gravity: ArrayLike) -> Dynamics:
+    """Load an arm from a text that urdf_model.slim_urdf() made; raises as load_dynamics does."""
+    # Engines are imported when they are asked for: a user of the formulas needs no Pinocchio.
+    from ros_lagdyn.urdf_model import arm_from_slim_urdf
+
+    arm = arm_from_slim_urdf(text)
     if engine == 'closed_form':
         from ros_lagdyn.closed_form_dynamics import ClosedFormDynamics
 
@@ -163,6 +170,34 @@ class Dynamics(ABC):
         """Say whether q are the positions of the arm's own joints."""
         return True
 
+    @property
+    def joint_rates_of_coordinates(self) -> Array:
+        """The constant matrix that turns dq into rates of the arm's joints; (n, n).
+
+        Raises:
+            LagdynError: these coordinates depend on the joints in a way that is not linear.
+        """
+        return np.eye(len(self.joints))
+
+    def reciprocal_condition(self, M: Array) -> Array:
+        """Return how regular mass matrices (N, n, n) are, from 0 to 1, whatever the units; (N,).
+
+        It is the ratio of the eigenvalues of M scaled to a unit diagonal, or how small a
+        diagonal entry is beside what it can be for this arm, where that is less.
+        """
+        diagonal = np.maximum(np.diagonal(M, axis1=1, axis2=2), 0.0)
+        vanishing = (diagonal / self._largest_inertias).min(axis=1)
+        roots = np.sqrt(np.maximum(diagonal, np.finfo(float).tiny))
+        eigenvalues = np.linalg.eigvalsh(M / (roots[:, :, None] * roots[:, None, :]))
+        ratio = eigenvalues[:, 0] / np.maximum(eigenvalues[:, -1], np.finfo(float).tiny)
+        return np.minimum(vanishing, ratio)
+
+    @cached_property
+    def _largest_inertias(self) -> Array:
+        from ros_lagdyn.term_scales import TermScales
+
+        return np.maximum(np.diagonal(TermScales(self).S), np.finfo(float).tiny)
+
     # What an engine computes, always for a batch of checked states of shape (N, n).
 
     @abstractmethod
@@ -232,15 +267,13 @@ class Dynamics(ABC):
         """
         (q, v, tau), batch = require_states(self.joints, q=q, v=v, tau=tau)
         M = self._mass_matrix(q)
-        eigenvalues = np.linalg.eigvalsh(M)
-        singular = ~(eigenvalues[:, 0] > LEAST_RECIPROCAL_CONDITION * eigenvalues[:, -1])
+        regularity = self.reciprocal_condition(M)
+        singular = ~(regularity >= LEAST_RECIPROCAL_CONDITION)
         if singular.any():
             first = int(np.argmax(singular))
             raise SingularMassMatrixError(
                 state=first if batch else None,
-                reciprocal_condition=float(
-                    eigenvalues[first, 0] / max(eigenvalues[first, -1], np.finfo(float).tiny)),
-                least=LEAST_RECIPROCAL_CONDITION)
+                reciprocal_condition=float(regularity[first]), least=LEAST_RECIPROCAL_CONDITION)
         bias = self._inverse_dynamics(q, v, np.zeros_like(q))
         a = np.linalg.solve(M, (tau - bias)[..., None])[..., 0]
         return _same(np.asarray(a, dtype=float), batch)

@@ -76,6 +76,6 @@ class SingularMassMatrixError(LagdynError):
         self.reciprocal_condition = reciprocal_condition
         where = '' if state is None else f' at state {state} of the batch'
         super().__init__(
-            f'forward dynamics: the mass matrix is singular{where}: its smallest eigenvalue is '
-            f'{reciprocal_condition:.1e} times its largest, at least {least:.0e} is needed'
+            f'forward dynamics: the mass matrix is singular{where}: its reciprocal condition is '
+            f'{reciprocal_condition:.1e}, at least {least:.0e} is needed'
         )

@@ -30,6 +30,7 @@ An arm with mimic joints is its full tree, projected by the constant P of q_tree
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,8 @@ from ros_lagdyn.arm import Arm
 from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics
 from ros_lagdyn.kinematics import Poses, cross
 from ros_lagdyn.rigid_body import Array
+
+CHUNK_NUMBERS = 2_000_000  # in the largest array at once: 16 MB
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,6 +68,15 @@ class LagrangianDynamics(Dynamics):
         self._j_before_k = np.triu(np.ones((size, size)), 1)[:, :, None]
         self._turns = turns[:, None]
 
+    def _in_chunks(self, term: Callable[..., Array], numbers_per_state: int,
+                   *states: Array) -> Array:
+        """Compute a term a chunk of states at a time, so that its arrays stay small."""
+        size = max(1, CHUNK_NUMBERS // numbers_per_state)
+        if len(states[0]) <= size:
+            return term(*states)
+        return np.concatenate([term(*(state[start:start + size] for state in states))
+                               for start in range(0, len(states[0]), size)])
+
     def _jacobians(self, q: Array) -> _Jacobians:
         poses = self._kinematics.poses(self._kinematics.tree_positions(q))
         v, w = self._kinematics.jacobians(poses, poses.com)
@@ -76,11 +88,19 @@ class LagrangianDynamics(Dynamics):
         return J.w @ (R @ self._tensors @ np.swapaxes(R, -1, -2))
 
     def _mass_matrix(self, q: Array) -> Array:
+        bodies = len(self.arm.bodies)
+        return self._in_chunks(self._mass_matrix_at, 3 * bodies * bodies, q)
+
+    def _mass_matrix_at(self, q: Array) -> Array:
         J = self._jacobians(q)
         D = _sum_of_products(self._m * J.v, J.v) + _sum_of_products(self._angular_momenta(J), J.w)
         return self._project(D)
 
     def _coriolis_matrix(self, q: Array, v: Array) -> Array:
+        bodies = len(self.arm.bodies)
+        return self._in_chunks(self._coriolis_matrix_at, 3 * bodies**3, q, v)
+
+    def _coriolis_matrix_at(self, q: Array, v: Array) -> Array:
         dD = self._mass_derivatives(q)  # dD[n, i, j, k] = d d_ij / d q_k
         # Swapping the axes puts each derivative of eq. 6 at [n, k, j, i].
         c = 0.5 * (dD + np.swapaxes(dD, 2, 3) - np.transpose(dD, (0, 3, 2, 1)))

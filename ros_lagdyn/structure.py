@@ -15,7 +15,6 @@ import numpy as np
 
 from ros_lagdyn.dynamics import Dynamics
 from ros_lagdyn.rigid_body import Array
-from ros_lagdyn.sampling import random_states
 from ros_lagdyn.term_scales import TermScales
 
 STATES = 32
@@ -80,9 +79,8 @@ def structure(dynamics: Dynamics, seed: int = 0) -> Structure:
 
 
 def _any_positions(dynamics: Dynamics, seed: int) -> Array:
-    q, _, _ = random_states(dynamics.arm, STATES, seed)
-    turns = np.array([joint.turns for joint in dynamics.arm.independent_joints])
-    return np.where(turns, np.random.default_rng(seed).uniform(-pi, pi, q.shape), q)
+    spread = [pi if joint.turns else 1.0 for joint in dynamics.arm.independent_joints]
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, (STATES, len(spread))) * spread
 
 
 def _names(joints: tuple[str, ...], mask: Array) -> tuple[str, ...]:

@@ -3,8 +3,8 @@ r"""How large each term of the equation of motion can be: what differences are m
 
 A relative difference needs a scale that does not vanish with the term: gravity is 0 where an arm
 hangs, C is 0 where it rests, an entry of M is 0 where links are at right angles. These scales
-depend on the arm only, not on where it is. With R the longest way from a joint to a centre of
-mass,
+depend on the arm only, not on where it is. With R the longest way from a joint to the mass of a
+body (the way to its centre of mass, and the radius of gyration from there),
 
 .. math::
     S_{ij} = \sqrt{D_i D_j}, \quad D_i = \sum_b m_b R_{bi}^2 + \lambda_{max}(I_b), \quad
@@ -21,16 +21,26 @@ import numpy as np
 from ros_lagdyn.arm import BASE, Arm
 from ros_lagdyn.dynamics import Dynamics
 from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.sampling import position_ranges
+
+BLUR = 1e-3
 
 
 class TermScales:
     """Scales of M, C, g and tau of one arm."""
 
-    def __init__(self, dynamics: Dynamics) -> None:
-        """Take an arm with its gravity; which engine computes it does not matter."""
+    def __init__(self, dynamics: Dynamics, blur: float = BLUR) -> None:
+        """Take an arm with its gravity; which engine computes it does not matter.
+
+        Args:
+            dynamics: the arm.
+            blur: engines compute with positions, whose rounding grows with the distance from the
+                root. This share of the longest distance is added to every way, so that the
+                rounding stays far below the scale.
+        """
         arm = dynamics.arm
-        P = abs(arm.projection)
-        reach = _longest_ways(arm)
+        P = abs(arm.projection @ dynamics.joint_rates_of_coordinates)
+        reach = _longest_ways(arm, blur)
         masses = np.array([body.inertia.mass for body in arm.bodies])
         moments = np.array([
             np.linalg.eigvalsh(body.inertia.tensor)[-1] for body in arm.bodies])
@@ -80,22 +90,33 @@ def relative(difference: Array, scale: Array) -> float:
     return float(np.nan_to_num(ratios, nan=np.inf, posinf=np.inf).max())
 
 
-def _longest_ways(arm: Arm) -> Array:
-    """Return the longest way [m] from a joint to a centre of mass; (bodies, tree joints).
+def _longest_ways(arm: Arm, blur: float) -> Array:
+    """Return the longest way [m] from a joint to the mass of a body; (bodies, tree joints).
 
     It is the sum of all segments between them, with prismatic joints in between drawn out to
-    their limits (to 1 m where they have none). 0 where the joint does not move the body.
+    their limits (to 1 m where they have none), and 0 where the joint does not move the body.
     """
     ways = np.zeros((len(arm.bodies), len(arm.bodies)))
+    strokes = _strokes(arm)
+    farthest = 0.0
     for index, body in enumerate(arm.bodies):
-        length = float(np.linalg.norm(body.inertia.com))
+        inertia = body.inertia
+        gyration = (np.sqrt(max(np.linalg.eigvalsh(inertia.tensor)[-1], 0.0) / inertia.mass)
+                    if inertia.mass > 0.0 else 0.0)
+        length = float(np.linalg.norm(inertia.com) + gyration)
         current = index
         while current != BASE:
             ways[index, current] = length
             link = arm.bodies[current]
             length += float(np.linalg.norm(link.placement.translation))
             if not link.joint.turns:
-                stroke = max(abs(link.joint.limit.lower), abs(link.joint.limit.upper))
-                length += stroke if np.isfinite(stroke) else 1.0
+                length += strokes[current]
             current = link.parent
-    return ways
+        farthest = max(farthest, length)
+    return ways + blur * farthest * arm.moved_by
+
+
+def _strokes(arm: Arm) -> Array:
+    """Return how far each tree joint can be from 0; a mimic joint goes where its leader goes."""
+    lower, upper = position_ranges(arm)
+    return abs(arm.projection) @ np.maximum(abs(lower), abs(upper)) + abs(arm.offset)

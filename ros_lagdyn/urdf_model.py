@@ -3,7 +3,8 @@
 
 The text passes three gates. The XML is read with document type declarations refused, so that no
 entity is ever expanded and no file that the text names is ever opened. Only what dynamics needs
-(links with their inertia, joints) is handed to urdf_parser_py. What that returns is checked for
+(links with their inertia, joints, every number as it is written) goes on to the URDF readers:
+urdf_parser_py here, Pinocchio's own in its engine. What urdf_parser_py returns is checked for
 physical sense before it becomes an Arm.
 """
 
@@ -29,6 +30,7 @@ from ros_lagdyn.rigid_body import Array, Inertia, Placement, rotation_from_rpy
 SUPPORTED_KINDS = ('revolute', 'continuous', 'prismatic', 'fixed')
 MAX_BYTES = 5_000_000  # a hundred times the largest URDF of a real arm without meshes
 MAX_DEPTH = 100
+MAX_NUMBER = 1e12  # of any length, mass or moment; joint limits may be as large as they like
 MAX_LINKS = 2000  # and as many joints; ten times a humanoid
 MAX_MOVING_JOINTS = 500  # matrices grow with the square of it
 # Moments rounded to four digits, as CAD programs write them, may miss the triangle inequality
@@ -72,12 +74,9 @@ def read_urdf_text(urdf: str | bytes | os.PathLike[str]) -> str:
         raise UrdfError(f'urdf must be a path or XML text, got {type(urdf).__name__}')
     try:
         path = Path(urdf)
-        if path.exists() and not path.is_file():
-            kind = 'a directory' if path.is_dir() else 'not a regular file'
-            raise UrdfError(f'URDF file "{path}" cannot be read: it is {kind}')
-        if path.stat().st_size > MAX_BYTES:
-            raise UrdfError(_too_large(f'URDF file "{path}"', path.stat().st_size))
-        return _decode(path.read_bytes(), f'URDF file "{path}"')
+        with path.open('rb') as file:
+            raw = file.read(MAX_BYTES + 1)
+        return _decode(raw, f'URDF file "{path}"')
     except FileNotFoundError:
         raise UrdfError(f'URDF file "{_shown(str(urdf))}" does not exist') from None
     except (OSError, ValueError, TypeError) as error:
@@ -92,7 +91,28 @@ def load_arm(urdf: str | bytes | os.PathLike[str]) -> Arm:
         UrdfError: the text is not a URDF, or not a possible arm. The message says what, where
             and what would be right.
     """
-    robot = _parse(_safe_root(read_urdf_text(urdf)))
+    return arm_from_slim_urdf(slim_urdf(read_urdf_text(urdf)))
+
+
+def slim_urdf(text: str) -> str:
+    """Return the parts of a URDF text that dynamics needs, after checking their form.
+
+    Raises:
+        UrdfError: the text is not a URDF.
+    """
+    return ElementTree.tostring(_slim(_safe_root(text)), encoding='unicode')
+
+
+def arm_from_slim_urdf(text: str) -> Arm:
+    """Return the arm that a text of slim_urdf() describes.
+
+    Raises:
+        UrdfError: it is not a possible arm.
+    """
+    try:
+        robot = urdf_parser.URDF.from_xml_string(text)
+    except (ParseError, ValueError, AssertionError, KeyError) as error:
+        raise UrdfError(f'URDF: urdf_parser_py refuses it: {error}') from None
     links = {link.name: _link_inertia(link) for link in robot.links}
     joints = _tree_order([_joint(joint) for joint in robot.joints], links)
     independent, projection, offset = _mimic_map(joints)
@@ -112,13 +132,9 @@ def load_arm(urdf: str | bytes | os.PathLike[str]) -> Arm:
 # -- the XML ---------------------------------------------------------------------------------
 
 
-def _too_large(what: str, size: int) -> str:
-    return f'{what} has {size} bytes, at most {MAX_BYTES} are read'
-
-
 def _decode(raw: bytes, what: str) -> str:
     if len(raw) > MAX_BYTES:
-        raise UrdfError(_too_large(what, len(raw)))
+        raise UrdfError(f'{what} is too large, at most {MAX_BYTES} bytes are read')
     try:
         text = raw.decode('utf-8-sig')
     except UnicodeDecodeError as error:
@@ -219,6 +235,9 @@ def _require_attributes(element: ElementTree.Element, where: str) -> None:
         if len(words) != count or not all(_is_finite_number(word) for word in words):
             expected = 'a finite number' if count == 1 else f'{count} finite numbers'
             raise UrdfError(f'{where}: {key} must be {expected}, got "{_shown(value)}"')
+        if element.tag != 'limit' and max(abs(float(word)) for word in words) > MAX_NUMBER:
+            raise UrdfError(
+                f'{where}: {key} must be at most {MAX_NUMBER:g}, got "{_shown(value)}"')
 
 
 def _shown(text: str) -> str:
@@ -231,7 +250,7 @@ def _is_finite_number(word: str) -> bool:
     return _NUMBER.fullmatch(word) is not None and isfinite(float(word))
 
 
-def _parse(root: ElementTree.Element) -> Any:
+def _slim(root: ElementTree.Element) -> ElementTree.Element:
     slim = ElementTree.Element('robot', {'name': root.get('name') or 'unnamed'})
     slim.extend(list(_keep(root, _SCHEMA, '')))
     for tag in ('link', 'joint'):
@@ -251,10 +270,7 @@ def _parse(root: ElementTree.Element) -> Any:
             _require_children(inertial, ('mass', 'inertia'), element)
     if slim.find('link') is None:
         raise UrdfError('URDF: <robot> has no <link>, expected at least two and a joint')
-    try:
-        return urdf_parser.URDF.from_xml_string(ElementTree.tostring(slim, encoding='unicode'))
-    except (ParseError, ValueError, AssertionError, KeyError) as error:
-        raise UrdfError(f'URDF: urdf_parser_py refuses it: {error}') from None
+    return slim
 
 
 def _require_children(element: ElementTree.Element, tags: tuple[str, ...],

@@ -44,6 +44,7 @@ from ros_lagdyn.arm import Arm
 from ros_lagdyn.closed_form import FORMULAS
 from ros_lagdyn.closed_form.cartesian import Cartesian
 from ros_lagdyn.closed_form.five_bar import FiveBar
+from ros_lagdyn.closed_form.geometry import EXACT_WITHIN
 from ros_lagdyn.closed_form.prismatic_revolute import PrismaticRevolute
 from ros_lagdyn.closed_form.skew_cartesian import SkewCartesian
 from ros_lagdyn.closed_form.spatial_3r import Spatial3R
@@ -53,6 +54,7 @@ from ros_lagdyn.closed_form.two_link_remote import REMOTE_DRIVE, TwoLinkRemote
 from ros_lagdyn.closed_form_dynamics import ClosedFormDynamics
 from ros_lagdyn.coordinates import Coordinates, TransformedDynamics
 from ros_lagdyn.dynamics import load_dynamics
+from ros_lagdyn.errors import AssumptionError
 from ros_lagdyn.lagrangian_dynamics import LagrangianDynamics
 from ros_lagdyn.urdf_model import load_arm
 
@@ -808,12 +810,6 @@ def anywhere(rng: np.random.Generator) -> Mass:
     return random_mass(rng, somewhere(rng))
 
 
-def moved(mass: Mass | None, by: Any) -> Mass:
-    """Return a body at another place."""
-    assert mass is not None
-    return replace(mass, com=mass.com + np.asarray(by))
-
-
 def sketch_two_link(rng: np.random.Generator) -> Sketch:
     """Two parallel axes along z, everything else anywhere."""
     return Sketch((
@@ -844,6 +840,16 @@ def sketch_five_bar(rng: np.random.Generator, massive: str = 'abcd') -> Sketch:
         Part('level_b', EZ, tip_b, on='b', mimic=('b', -1.0)),
         Part('c', EZ, tip_b, on='level_b', mass=mass.get('c'), mimic=('a', 1.0)),
     ), rng.normal(size=3))
+
+
+def sketch_longer_five_bar(rng: np.random.Generator) -> Sketch:
+    """Link c hangs on the tip of link d: the way to it turns twice as motor 1 does."""
+    sketch = sketch_five_bar(rng, 'abd')
+    tip_d = somewhere(rng)
+    return replace(sketch, parts=(
+        *(part for part in sketch.parts if part.name not in ('level_b', 'c')),
+        Part('level_d', EZ, tip_d, on='d', mimic=('b', -1.0)),
+        Part('c', EZ, tip_d, on='level_d', mass=anywhere(rng), mimic=('a', 1.0))))
 
 
 def sketch_spatial_3r(rng: np.random.Generator, l_1: float = 0.7, r_1: float = 0.4,
@@ -917,8 +923,14 @@ SKETCHES: dict[str, Callable[[np.random.Generator], Sketch]] = {
     'five_bar: without link 4': lambda rng: sketch_five_bar(rng, 'abc'),
     'five_bar: links 1 and 4 only': lambda rng: sketch_five_bar(rng, 'ad'),
     'five_bar: links 2 and 3 only': lambda rng: sketch_five_bar(rng, 'bc'),
+    'five_bar: links 1 and 3 only': lambda rng: sketch_five_bar(rng, 'ac'),
+    'five_bar: links 2 and 4 only': lambda rng: sketch_five_bar(rng, 'bd'),
+    'five_bar: link 3 only': lambda rng: sketch_five_bar(rng, 'c'),
+    'five_bar: link 4 only': lambda rng: sketch_five_bar(rng, 'd'),
+    'five_bar: link 3 at the tip of link 4': sketch_longer_five_bar,
     'spatial_3r': sketch_spatial_3r,
     'spatial_3r: l_1 = 0': lambda rng: sketch_spatial_3r(rng, l_1=0.0),
+    'spatial_3r: l_1 = r_1 = 0': lambda rng: sketch_spatial_3r(rng, l_1=0.0, r_1=0.0),
     'spatial_3r: r_1 behind the joint': lambda rng: sketch_spatial_3r(rng, r_1=-0.4),
     'spatial_3r: r_2 = 0': lambda rng: sketch_spatial_3r(rng, r_2=0.0),
     'cartesian': lambda rng: sketch_slides(rng, np.pi / 2),
@@ -953,6 +965,112 @@ def test_arm_anywhere_in_space_is_recognised(name: str, seed: int) -> None:
     if hasattr(closed_form.formula, 'regressor'):
         assert_same(closed_form.minimal_regressor(q, v, a) @ closed_form.minimal_parameters,
                     general.inverse_dynamics(q, v, a))
+
+
+@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('massive', ['abd', 'abc'], ids=['without c', 'without d'])
+def test_five_bar_link_without_another_at_its_tip_has_its_mass_on_its_line(massive: str,
+                                                                           seed: int) -> None:
+    """Where no joint gives the line of a link, its centre of mass does: h = 0, l_c > 0."""
+    rng = np.random.default_rng(seed)
+    formula = recognised(sketch_five_bar(rng, massive), rng)
+    line = 1 if formula.l_1 == 0.0 else 2  # whichever motor comes first in the URDF is motor 1
+    assert getattr(formula, f'l_{line}') == 0.0
+    assert abs(getattr(formula, f'h_{line}')) <= EXACT
+    assert getattr(formula, f'l_c{line}') > 0.01
+
+
+def recognised(sketch: Sketch, rng: np.random.Generator) -> Any:
+    """Return the formula of a sketch."""
+    return ClosedFormDynamics(*sketch.mounted(rng)).formula
+
+
+def coupler_only(rng: np.random.Generator) -> Sketch:
+    """A remote drive whose second massive link hangs on the forearm, parallel to motor 1."""
+    sketch, tip_b = sketch_two_link_remote(rng), somewhere(rng)
+    return replace(sketch.change('a', mass=None), parts=(
+        *sketch.change('a', mass=None).parts,
+        Part('level_b', EZ, tip_b, on='b', mimic=('b', -1.0)),
+        Part('c', EZ, tip_b, on='level_b', mass=anywhere(rng), mimic=('a', 1.0))))
+
+
+def on_one_axis(rng: np.random.Generator) -> Sketch:
+    """A remote drive without a line from joint 1 to joint 2, up to rounding."""
+    sketch = sketch_two_link_remote(rng)
+    axis = sketch.part('a').at
+    return sketch.change('level', at=axis).change('b', at=axis)
+
+
+def motors_apart(rng: np.random.Generator) -> Sketch:
+    """A five-bar of links 1 and 3 whose motors are not on one axis."""
+    sketch = sketch_five_bar(rng, 'ac')
+    return sketch.change('a', at=sketch.part('a').at + 0.01 * EX)
+
+
+MISFITS = {
+    'two_link_remote: no link on the base': (coupler_only, 'one massive link on the base'),
+    'two_link_remote: no link at the tip': (on_one_axis, 'one massive link on the base'),
+    'five_bar: motors on two axes': (motors_apart, 'a loop that closes'),
+}
+
+
+@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('name', MISFITS)
+def test_links_in_other_places_are_refused(name: str, seed: int) -> None:
+    """Two links that are not those of the book are refused, not computed."""
+    sketch, assumption = MISFITS[name]
+    rng = np.random.default_rng(seed)
+    with pytest.raises(AssumptionError, match=assumption) as caught:
+        recognised(sketch(rng), rng)
+    assert caught.value.mechanism == name.partition(':')[0]
+
+
+# Arms whose size or whose own inertia dominates: l or radius of gyration of a link [m].
+SCALES = {'long and thin': (30.0, 0.1), 'short and thick': (0.1, 30.0)}
+
+
+def tolerated(sketch: Sketch, rng: np.random.Generator) -> bool:
+    """Say whether a formula takes the sketch."""
+    try:
+        recognised(sketch, rng)
+    except AssumptionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(('size', 'radius'), SCALES.values(), ids=SCALES)
+def test_spatial_3r_products_of_inertia_count_against_all_that_turns(size: float,
+                                                                    radius: float) -> None:
+    """A product of inertia is mere rounding against the link's tensor and m size^2."""
+    for share, right in ((0.1, True), (10.0, False)):
+        rng = np.random.default_rng(2)
+        sketch = sketch_spatial_3r(rng, l_1=size, r_1=size / 2, r_2=size)
+        mass = sketch.part('b').mass
+        assert mass is not None
+        line = (mass.com - sketch.part('b').at) / (size / 2)
+        product = share * EXACT_WITHIN * mass.mass * (size**2 + radius**2)
+        across = np.cross(EY, line)
+        moments = mass.mass * radius**2 * np.eye(3) + product * (
+            np.outer(line, across) + np.outer(across, line))
+        sketch = sketch.change('b', mass=replace(mass, moments=moments))
+        # Link 1 far away would make the arm larger than its links are.
+        sketch = sketch.change('a', mass=random_mass(rng, sketch.part('a').at))
+        sketch = sketch.change('a', at=sketch.part('b').at)
+        assert tolerated(sketch, rng) is right
+
+
+@pytest.mark.parametrize(('size', 'radius'), SCALES.values(), ids=SCALES)
+def test_spherical_pendulum_may_be_as_thick_as_rounding(size: float, radius: float) -> None:
+    """Inertia about the rod's line is mere rounding against m l^2 + I."""
+    for share, right in ((0.1, True), (10.0, False)):
+        rng = np.random.default_rng(2)
+        sketch = sketch_spherical_pendulum(rng, length=size, radius=radius)
+        mass = sketch.part('b').mass
+        assert mass is not None
+        thickness = share * EXACT_WITHIN * mass.mass * (size**2 + radius**2)
+        sketch = sketch.change('b', mass=replace(
+            mass, moments=mass.moments + thickness * np.eye(3)))
+        assert tolerated(sketch, rng) is right
 
 
 # --------------------------------------------------------------------------------- mutants

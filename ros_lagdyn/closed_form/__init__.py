@@ -18,11 +18,10 @@ from ros_lagdyn.closed_form import (
 )
 from ros_lagdyn.closed_form.geometry import (
     EXACT_WITHIN,
-    PARALLEL_WITHIN,
     Geometry,
     Recognised,
 )
-from ros_lagdyn.errors import AssumptionError, UnrecognisedMechanismError
+from ros_lagdyn.errors import UnrecognisedMechanismError
 from ros_lagdyn.rigid_body import Array
 
 FORMULAS = (
@@ -75,16 +74,10 @@ def recognise(arm: Arm, gravity: Array) -> Recognised:
 
 
 def _two_revolute(geometry: Geometry) -> Recognised:
-    angle = geometry.angle_between(0, 1)
-    if angle <= PARALLEL_WITHIN:
-        return two_link.recognise(geometry)
-    if angle < pi / 4:
-        raise AssumptionError(
-            mechanism=two_link.TwoLink.stem, part=geometry.joint_label(1),
-            assumption=f'an axis parallel to that of {geometry.joint_label(0)}, within '
-                       f'{PARALLEL_WITHIN:g} rad',
-            found=f'{angle:.6g} rad off')
-    return spherical_pendulum.recognise(geometry)
+    # Each says what is wrong where the axes are neither parallel nor at right angles.
+    nearer_parallel = geometry.angle_between(0, 1) < pi / 4
+    mechanism = two_link.recognise if nearer_parallel else spherical_pendulum.recognise
+    return mechanism(geometry)
 
 
 def _describe(arm: Arm, kinds: str) -> str:

@@ -96,6 +96,8 @@ class Symbol:
         return self * other
 
     def __pow__(self, power: int) -> Column:
+        if not isinstance(power, int) or power < 1:
+            raise TypeError(f'formulas use powers 1, 2, ... only, got {power!r}')
         product: Column = self
         for _ in range(power - 1):
             product = product * self

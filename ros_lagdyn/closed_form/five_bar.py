@@ -28,7 +28,12 @@ import numpy as np
 
 from ros_lagdyn.closed_form.absolute_angles import AbsoluteAngles, ParallelLink
 from ros_lagdyn.closed_form.formula import Column, Matrix, Trig, Vector
-from ros_lagdyn.closed_form.geometry import PARALLEL_WITHIN, Geometry, Recognised, heading
+from ros_lagdyn.closed_form.geometry import (
+    NEARLY_PARALLEL_WITHIN,
+    Geometry,
+    Recognised,
+    heading,
+)
 from ros_lagdyn.errors import AssumptionError
 from ros_lagdyn.rigid_body import Array
 
@@ -154,7 +159,7 @@ def recognise(geometry: Geometry) -> Recognised:
         geometry.require_zero_length(
             FiveBar.stem, link.label,
             f'a loop that closes: the way to it starts on the same axis as that of {first.label}',
-            float(np.linalg.norm(link.fixed - first.fixed)), PARALLEL_WITHIN)
+            float(np.linalg.norm(link.fixed - first.fixed)), NEARLY_PARALLEL_WITHIN)
     line_1 = heading(_line(links[4], links[1], motor=1))
     line_2 = heading(_line(links[3], links[2], motor=2))
     nothing = np.zeros(2)

@@ -14,12 +14,11 @@ from ros_lagdyn.errors import AssumptionError
 from ros_lagdyn.kinematics import Kinematics
 from ros_lagdyn.rigid_body import Array
 
-# A right angle written as 1.5708 is 3.7e-6 rad off. In an arm that moves in a vertical plane this
-# changes torques by the square of it, so such axes still count as parallel. (With gravity or
-# centres of mass out of the plane they change by as much, which a cross-check then shows.)
-PARALLEL_WITHIN = 1e-5  # [rad]
-# Elsewhere a deviation always enters torques directly, so it must be rounding only.
+# Deviations enter torques directly, so they must be rounding only.
 EXACT_WITHIN = 1e-12  # [rad], or of the arm's size
+# A right angle written as 1.5708 is 3.7e-6 rad off. Where gravity and all mass lie in the plane of
+# motion, torques change only by the square of it, so there such axes still count as parallel.
+NEARLY_PARALLEL_WITHIN = 1e-5  # [rad]
 RIGHT_ANGLE_HINT = ' (a right angle needs all its digits: 1.5707963267948966)'
 
 
@@ -49,8 +48,9 @@ class Geometry:
         self.tensor = R @ tensors @ np.swapaxes(R, -1, -2)  # (bodies, 3, 3), about the com
         massive = self.mass > 0.0
         # The size of the arm, against which lengths are judged to be zero.
-        self.size = float(max(
-            np.ptp(np.vstack([self.origin, self.com[massive]]), axis=0).max(), 1e-3))
+        # Far from the root, positions are rounded more.
+        points = np.vstack([self.origin, self.com[massive]])
+        self.size = float(max(np.ptp(points, axis=0).max(), 0.01 * abs(points).max(), 1e-3))
 
     def require_perpendicular(self, stem: str, first: int, second: int) -> None:
         """Raise an AssumptionError unless the axes of two bodies are at right angles."""
@@ -61,14 +61,35 @@ class Geometry:
                 assumption=f'an axis at right angles to that of {self.joint_label(first)}',
                 found=f'{deviation:.3g} rad off' + RIGHT_ANGLE_HINT)
 
-    def require_parallel(self, stem: str, first: int, second: int, within: float) -> None:
+    def require_parallel(self, stem: str, first: int, second: int) -> None:
         """Raise an AssumptionError unless the axes of two bodies are parallel."""
         deviation = self.angle_between(first, second)
-        if deviation > within:
+        if deviation > EXACT_WITHIN and not (
+                deviation < NEARLY_PARALLEL_WITHIN and self._tilt_is_harmless(first, second)):
             raise AssumptionError(
                 mechanism=stem, part=self.joint_label(second),
                 assumption=f'an axis parallel to that of {self.joint_label(first)}',
                 found=f'{deviation:.3g} rad off' + RIGHT_ANGLE_HINT)
+
+    def _tilt_is_harmless(self, first: int, second: int) -> bool:
+        """Say whether a small tilt of the second axis changes nothing to first order.
+
+        So it is where gravity, and all mass that the second joint moves, lie in the plane at
+        right angles to the first axis: then the tilt lifts mass out of that plane only.
+        """
+        normal = self.axis[first]
+        if abs(self.up @ normal) > EXACT_WITHIN * np.linalg.norm(self.up):
+            return False
+        for body in np.flatnonzero(self.arm.moved_by[:, second] * self.mass):
+            out_of_plane = (self.com[body] - self.origin[second]) @ normal
+            turned = self.tensor[body] @ normal
+            products = abs(turned - (turned @ normal) * normal).max()
+            moments = abs(self.tensor[body]).max()
+            # The tilt itself moves what the URDF has in the plane by that much.
+            if (abs(out_of_plane) > NEARLY_PARALLEL_WITHIN * self.size
+                    or products > NEARLY_PARALLEL_WITHIN * moments):
+                return False
+        return True
 
     def require_zero_length(self, stem: str, part: str, assumption: str, length: float,
                             within: float = EXACT_WITHIN) -> None:

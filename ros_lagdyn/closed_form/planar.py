@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros_lagdyn.arm import BASE
-from ros_lagdyn.closed_form.geometry import PARALLEL_WITHIN, Geometry
+from ros_lagdyn.closed_form.geometry import Geometry
 from ros_lagdyn.rigid_body import Array
 
 
@@ -38,7 +38,7 @@ class PlanarMechanism:
         self.geometry = geometry
         self.arm = geometry.arm
         for index in range(1, len(self.arm.bodies)):
-            geometry.require_parallel(stem, 0, index, PARALLEL_WITHIN)
+            geometry.require_parallel(stem, 0, index)
         normal = geometry.axis[0]
         up = geometry.up - (geometry.up @ normal) * normal
         self.g = float(np.linalg.norm(up))  # [m/s^2], in-plane part of gravity

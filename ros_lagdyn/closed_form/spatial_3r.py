@@ -115,7 +115,7 @@ def recognise(geometry: Geometry) -> Recognised:
     """Read the parameters off a chain of three revolute joints."""
     stem = Spatial3R.stem
     geometry.require_perpendicular(stem, 0, 1)
-    geometry.require_parallel(stem, 1, 2, EXACT_WITHIN)
+    geometry.require_parallel(stem, 1, 2)
     column, hinge = geometry.axis[0], geometry.axis[1]
     ahead = np.cross(hinge, column)  # with hinge and column a right-handed frame at q = 0
     shoulder, elbow = geometry.origin[1], geometry.origin[2]
@@ -128,19 +128,15 @@ def recognise(geometry: Geometry) -> Recognised:
     l_1 = float(np.hypot(*line))
     com_2 = _in_plane_of_column(geometry, 1, hinge, ahead)
     com_3 = _in_plane_of_column(geometry, 2, hinge, ahead)
-    # Without a line between the joints, link 2's centre of mass gives it.
-    down_2 = _angle_below(*(line if l_1 > EXACT_WITHIN * geometry.size else com_2))
+    # Without a line between the joints, link 2's centre of mass gives it, or its inertia.
+    down_2 = _direction(geometry, 1, line if geometry.without_rounding(l_1) else com_2)
     along_2 = ahead * np.cos(down_2) - column * np.sin(down_2)
     r_1 = com_2[0] * np.cos(down_2) - com_2[1] * np.sin(down_2)
     geometry.require_zero_length(
         stem, geometry.link_label(1), 'a centre of mass on the line from joint 2 to joint 3',
         com_2[0] * np.sin(down_2) + com_2[1] * np.cos(down_2))
     r_2 = float(np.hypot(*com_3))
-    if r_2 > EXACT_WITHIN * geometry.size:
-        down_3 = _angle_below(*com_3)
-    else:
-        down_3 = down_2 + _principal_turn(geometry.tensor[2], hinge, along_2, column, ahead,
-                                          down_2)
+    down_3 = _direction(geometry, 2, com_3)
     along_3 = ahead * np.cos(down_3) - column * np.sin(down_3)
     I_x2, I_y2, I_z2 = _principal_moments(geometry, 1, hinge, along_2)
     I_x3, I_y3, I_z3 = _principal_moments(geometry, 2, hinge, along_3)
@@ -173,17 +169,18 @@ def _in_plane_of_column(geometry: Geometry, body: int, hinge: Array, ahead: Arra
     return float(lever @ ahead), float(lever @ geometry.axis[0])
 
 
-def _angle_below(ahead: float, up: float) -> float:
-    """Return the angle [rad] by which a direction lies below the horizontal."""
-    return atan2(-up, ahead)
+def _direction(geometry: Geometry, body: int, line: tuple[float, float]) -> float:
+    """Return the angle [rad] by which a link's line lies below the horizontal.
 
-
-def _principal_turn(tensor: Array, hinge: Array, along: Array, column: Array, ahead: Array,
-                    down: float) -> float:
-    """Return the turn [rad] from `along` to a principal axis at right angles to the hinge."""
-    across = ahead * np.sin(down) + column * np.cos(down)
-    I_yy, I_zz, I_yz = along @ tensor @ along, across @ tensor @ across, along @ tensor @ across
-    return -0.5 * atan2(2.0 * float(I_yz), float(I_yy - I_zz))
+    Where the line (ahead, up) has no length, it is a principal axis of the link's inertia.
+    """
+    if geometry.without_rounding(float(np.hypot(*line))):
+        return atan2(-line[1], line[0])
+    up = geometry.axis[0]
+    ahead = np.cross(geometry.axis[1], up)
+    tensor = geometry.tensor[body]
+    I_ahead, I_up, product = ahead @ tensor @ ahead, up @ tensor @ up, ahead @ tensor @ up
+    return -0.5 * atan2(2.0 * float(product), float(I_ahead - I_up))
 
 
 def _principal_moments(geometry: Geometry, body: int, x: Array, y: Array) -> tuple[

@@ -89,9 +89,11 @@ def recognise(geometry: Geometry) -> Recognised:
     # Without a length, the slender axis itself is the rod.
     along = rod / l if l > EXACT_WITHIN * geometry.size else np.linalg.eigh(
         geometry.tensor[1])[1][:, 0]
-    geometry.require_zero_length(
-        stem, label, f'a rod at right angles to the axis of {geometry.joint_label(1)}',
-        float(along @ axis_2) * geometry.size)
+    if abs(float(along @ axis_2)) > EXACT_WITHIN:
+        raise AssumptionError(
+            mechanism=stem, part=label,
+            assumption=f'a rod at right angles to the axis of {geometry.joint_label(1)}',
+            found=f'{abs(float(along @ axis_2)):.6g} rad off')
     # theta leads from -axis_1 towards `ahead`, which is how joint 2 turns: axis_2 x -axis_1.
     theta_0 = atan2(float(along @ ahead), -float(along @ axis_1))
     tensor = geometry.tensor[1]

@@ -81,7 +81,8 @@ def recognise(geometry: Geometry) -> Recognised:
         raise AssumptionError(
             mechanism=TwoLinkRemote.stem, part=plane.links[-1].label,
             assumption='one massive link on the base and one at its tip',
-            found=f'{len(plane.links)} massive links')
+            found=f'{len(plane.links)} massive links, '
+                  + ('one' if link_2 else 'none') + ' of them at the tip of another')
     line_1 = heading(link_2.on_1)
     l_c1, h_1 = line_1.components(link_1.on_1)
     line_2 = heading(link_2.on_2)
