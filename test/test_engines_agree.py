@@ -202,18 +202,18 @@ def test_special_cases_agree_in_all_engines(build):
 
 
 def test_right_angles_rounded_to_1_5708_are_good_to_their_rounding():
-    """A right angle written as 1.5708 tilts an axis by 3.7e-6 rad: no more error than that."""
+    """1.5708 tilts an axis by 3.7e-6 rad: in a vertical plane the error is the square of it."""
     text = text_of('two_link')
     upright = '<origin xyz="0.5 0 0" rpy="0 0 0"/>\n    <axis xyz="0 -1 0"/>'
     assert upright in text
     text = text.replace(
         upright, '<origin xyz="0.5 0 0" rpy="1.5708 0 0"/>\n    <axis xyz="0 0 1"/>').replace(
         '<origin xyz="0.168 0 0" rpy="0 0 0"/>', '<origin xyz="0.168 0 0" rpy="-1.5708 0 0"/>')
-    closed_form, lagrangian, pinocchio = all_engines(text, GRAVITIES['tilted'])
+    closed_form, lagrangian, pinocchio = all_engines(text, GRAVITIES['earth'])
     assert closed_form.mechanism == 'two_link'
     states = states_within_limits(pinocchio, 100)
     tilt = 1.5708 - np.pi / 2
-    assert_agree([closed_form], pinocchio, text, states, relative=2 * tilt)
+    assert_agree([closed_form], pinocchio, text, states, relative=2 * tilt**2)
     assert_agree([lagrangian], pinocchio, text, states)
 
 
