@@ -42,6 +42,8 @@ class ArmReport:
     mechanism: str | None  # which closed form it is, or
     not_recognised: str | None  # why it is none
     states: int
+    seed: int
+    gravity: tuple[float, ...]  # (3,) [m/s^2]
     tolerance: float
     comparisons: tuple[Comparison, ...]
     laws: dict[str, tuple[LawResult, ...]]  # by engine
@@ -67,6 +69,7 @@ class ArmReport:
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, dicts and numbers, fit for JSON."""
         plain: dict[str, Any] = _finite_or_none(asdict(self))
+        plain['structure']['linear'] = self.structure.linear
         return {**plain, 'faults': list(self.faults), 'ok': not self.faults}
 
 
@@ -139,6 +142,8 @@ def check_arm(
         mechanism=closed_form.mechanism if closed_form else None,
         not_recognised=reason,
         states=states,
+        seed=seed,
+        gravity=tuple(reference.gravity_vector.tolist()),
         tolerance=tolerance,
         comparisons=tuple(Comparison(engines=pair, disagreement=found)
                           for pair, found in comparisons.items()),

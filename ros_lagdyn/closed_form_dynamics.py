@@ -22,7 +22,12 @@ _NOT_ONE_STATE = (AttributeError, TypeError, ValueError)
 
 
 class ClosedFormDynamics(Dynamics):
-    """Computes an arm by the formula of its mechanism."""
+    """Computes an arm by the formula of its mechanism.
+
+    Attributes:
+        formula: the mechanism's formula with the parameters read off this arm, in the symbols of
+            its document, such as TwoLink(m_1=..., l_1=..., ...).
+    """
 
     engine = 'closed_form'
 
@@ -140,7 +145,14 @@ class ClosedFormDynamics(Dynamics):
 
     @property
     def minimal_parameters(self) -> Array:
-        """Theta of M a + C v + g = Y Theta, as the document groups it (001); shape (l,)."""
+        """Theta of M a + C v + g = Y Theta, as the document groups it (001); shape (l,).
+
+        For two_link: Theta_1 to Theta_5 of closed_form/two_link.py, and Theta_6 where link 1's
+        centre of mass lies off its line.
+
+        Raises:
+            LagdynError: the documents give no such parameters for this mechanism.
+        """
         self._require_minimal()
         return np.array(self.formula.parameters)
 

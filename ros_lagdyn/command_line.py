@@ -15,6 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from ros_lagdyn import __version__
 from ros_lagdyn.check import TOLERANCE, ArmReport, check_arm
 from ros_lagdyn.cross_check import Disagreement
 from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES
@@ -31,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.command == 'check' and options.all == bool(options.urdf):
-        parser.error('check needs one or more URDFs, or --all')
+    if options.command == 'check' and options.all and options.urdf:
+        parser.error('check takes URDFs or --all, not both')
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors='backslashreplace')
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog='lagdyn', description='Robot arm dynamics, computed by independent engines.')
+    parser.add_argument('--version', action='version', version=f'ros_lagdyn {__version__}')
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     arms = commands.add_parser('arms', help='list the arms that come with the package')
     arms.add_argument('--json', action='store_true', help='print JSON for programs')
@@ -72,45 +74,53 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         'urdf', nargs='*', metavar='URDF',
         help='path of a URDF, "-" for standard input, or a shipped arm: ' + ', '.join(STEMS))
-    check.add_argument('--all', action='store_true', help='check every shipped arm')
-    check.add_argument('--states', type=_count, default=1000, metavar='N',
+    check.add_argument('--all', action='store_true',
+                       help='check every shipped arm, as without any URDF')
+    check.add_argument('--states', type=count, default=1000, metavar='N',
                        help='how many random states (default %(default)s)')
-    check.add_argument('--seed', type=_seed, default=0, metavar='S',
+    check.add_argument('--seed', type=seed, default=0, metavar='S',
                        help='seed of the random states (default %(default)s)')
     # Before Python 3.14, argparse takes -1e-3 for an option.
     check._negative_number_matcher = re.compile(
         r'-(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$')
-    check.add_argument('--gravity', type=_number, nargs=3, default=EARTH_GRAVITY,
+    check.add_argument('--gravity', type=number, nargs=3, default=EARTH_GRAVITY,
                        metavar=('X', 'Y', 'Z'),
                        help='gravity in m/s^2, in root link axes (default 0 0 -9.81)')
-    check.add_argument('--tolerance', type=_tolerance, default=TOLERANCE, metavar='T',
+    check.add_argument('--tolerance', type=tolerance, default=TOLERANCE, metavar='T',
                        help='largest relative disagreement that is no fault (default %(default)s)')
     check.add_argument('--json', action='store_true', help='print JSON for programs')
     return parser
 
 
-def _count(text: str) -> int:
+# Named as argparse shall name them: "invalid count value: 'abc'".
+
+
+def count(text: str) -> int:
+    """Read a number of states."""
     value = int(text)
     if not 1 <= value <= 10_000_000:
         raise argparse.ArgumentTypeError(f'must be from 1 to 10000000, got {value}')
     return value
 
 
-def _seed(text: str) -> int:
+def seed(text: str) -> int:
+    """Read a seed."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f'must be >= 0, got {value}')
     return value
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """Read a finite number."""
     value = float(text)
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f'must be finite, got {text}')
     return value
 
 
-def _tolerance(text: str) -> float:
+def tolerance(text: str) -> float:
+    """Read a relative tolerance."""
     value = float(text)
     if not 0.0 < value < 1.0:
         raise argparse.ArgumentTypeError(f'must be between 0 and 1, got {text}')
@@ -135,7 +145,7 @@ def _arms(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     code = GOOD
     reports: list[dict[str, Any]] = []
-    for name in STEMS if options.all else options.urdf:
+    for name in options.urdf or STEMS:
         try:
             report = check_arm(
                 _source(name), states=options.states, seed=options.seed,
@@ -161,7 +171,7 @@ def _source(name: str) -> str | bytes | Path:
         if sys.stdin is None:
             raise LagdynError('standard input is closed')
         return sys.stdin.buffer.read(MAX_BYTES + 1)
-    if not os.path.exists(name) and name in STEMS:
+    if not os.path.exists(name) and not os.path.dirname(name) and not Path(name).suffix:
         return shipped_urdf(name)
     return Path(name)
 
@@ -210,7 +220,10 @@ def _print_report(name: str, report: ArmReport) -> None:
         for row, law in enumerate(LAW_NAMES)], indent='  ')
     _print_structure(report)
     if report.faults:
-        print('\nRESULT: ' + '; '.join(report.faults) + '\n')
+        print(f'\nRESULT: {len(report.faults)} faults')
+        for fault in report.faults:
+            print(f'  {fault}')
+        print()
     else:
         print('\nRESULT: all engines agree, all laws hold\n')
 
@@ -236,7 +249,8 @@ def _print_structure(report: ArmReport) -> None:
         if joints:
             print(f'  g[{i + 1}] varies with {", ".join(joints)}')
     if report.bounds is not None:
-        print(f'  {report.bounds.lower:.6g} <= eigenvalues of M <= {report.bounds.upper:.6g} in '
-              'every pose')
+        print(f'  eigenvalues of M: {report.bounds.least_seen:.6g} to '
+              f'{report.bounds.greatest_seen:.6g} seen, guaranteed in every pose: '
+              f'{report.bounds.lower:.3g} to {report.bounds.upper:.6g}')
     else:
         print(f'  eigenvalues of M: {report.no_bounds}')

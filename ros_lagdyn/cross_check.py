@@ -34,9 +34,11 @@ class CrossCheck:
         """Take two engines with the same joints in the same order.
 
         Raises:
-            InvalidArgumentError: their joints differ.
+            InvalidArgumentError: their joints differ. (An arm seen in other coordinates has other
+                names; there, only their number must be the same.)
         """
-        if first.joints != second.joints:
+        by_name = first.in_joint_coordinates and second.in_joint_coordinates
+        if len(first.joints) != len(second.joints) or (by_name and first.joints != second.joints):
             raise InvalidArgumentError(
                 f'engines of one arm have the same joints, got {", ".join(first.joints)} and '
                 + ', '.join(second.joints))

@@ -155,6 +155,9 @@ class Dynamics(ABC):
         self.arm = arm
         self._kinematics = Kinematics(arm)
 
+    def __repr__(self) -> str:
+        return f'<{type(self).__name__} of "{self.arm.name}", {", ".join(self.joints)}>'
+
     @property
     def joints(self) -> tuple[str, ...]:
         """Names of the independent joints, in the order of every vector."""

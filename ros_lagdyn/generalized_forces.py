@@ -87,12 +87,13 @@ class ForcedDynamics:
         """Return friction coefficients and the rates they act on, as a matrix of v."""
         if given is None:
             return np.array(from_urdf), self.dynamics.arm.projection
-        (values,), batch = require_states(self.dynamics.joints, **{name: given})
-        if batch or (values < 0.0).any():
+        n = len(self.dynamics.joints)
+        values = as_numbers(name, given)
+        if values.shape != (n,) or not np.isfinite(values).all() or (values < 0.0).any():
             raise InvalidArgumentError(
-                f'{name} must be {len(self.dynamics.joints)} numbers >= 0, got '
-                f'{in_one_line(given)}')
-        return values[0].copy(), np.eye(len(self.dynamics.joints))
+                f'{name} must be {n} numbers >= 0, one for each of the joints '
+                f'{", ".join(self.dynamics.joints)}, got {in_one_line(given)}')
+        return values, np.eye(n)
 
     def friction(self, v: ArrayLike) -> Array:
         """Return F_v v + F_s sgn(v), which points along v and resists it; (n,) or (N, n).
@@ -110,8 +111,10 @@ class ForcedDynamics:
         result = (damping * (v @ damped.T)) @ damped + (friction * np.sign(v @ rubbed.T)) @ rubbed
         return result if batch else result[0]
 
-    def external(self, q: ArrayLike, wrenches: Sequence[Wrench]) -> Array:
-        """Return J'F, the joint torques of all wrenches; (n,) or (N, n)."""
+    def external(self, q: ArrayLike, wrenches: Wrench | Sequence[Wrench]) -> Array:
+        """Return J'F, the joint torques of one or more wrenches; (n,) or (N, n)."""
+        if isinstance(wrenches, Wrench):
+            wrenches = (wrenches,)
         (q,), batch = require_states(self.dynamics.joints, q=q)
         result = np.zeros(q.shape)
         for wrench in wrenches:
@@ -150,7 +153,7 @@ class ForcedDynamics:
         return tau if batch else tau[0]
 
     def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike,
-                         wrenches: Sequence[Wrench] = ()) -> Array:
+                         wrenches: Wrench | Sequence[Wrench] = ()) -> Array:
         """Return the actuator torques tau that give the acceleration a; (actuators,) or (N, .).
 
         Raises:
@@ -160,7 +163,7 @@ class ForcedDynamics:
         return self.actuator_torques(Q)
 
     def forward_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike,
-                         wrenches: Sequence[Wrench] = ()) -> Array:
+                         wrenches: Wrench | Sequence[Wrench] = ()) -> Array:
         """Return the acceleration under actuator torques tau, friction and wrenches.
 
         Raises:

@@ -47,11 +47,15 @@ def energy_balance(dynamics: Dynamics, t: ArrayLike, q: ArrayLike, v: ArrayLike,
     """
     (q, v, tau), _ = require_states(dynamics.joints, q=q, v=v, tau=tau)
     times = as_numbers('t', t)
-    if (times.shape != (len(q),) or len(times) < 2 or not np.isfinite(times).all()
-            or not (np.diff(times) > 0.0).all()):
+    if len(q) < 2:
+        raise InvalidArgumentError(f'q must be at least two states of shape (N, n), got {len(q)}')
+    if times.shape != (len(q),) or not np.isfinite(times).all():
         raise InvalidArgumentError(
-            f't must be {max(len(q), 2)} increasing times in s, one per state, got shape '
-            f'{times.shape}')
+            f't must be {len(q)} finite times in s, one per state, got shape {times.shape}')
+    if not (np.diff(times) > 0.0).all():
+        first = int(np.argmin(np.diff(times) > 0.0))
+        raise InvalidArgumentError(
+            f't must increase, got {times[first]} s, then {times[first + 1]} s')
     power = (v * tau).sum(-1)
     energy = [float(dynamics.kinetic_energy(q[i], v[i])) + float(dynamics.potential_energy(q[i]))
               for i in (0, -1)]

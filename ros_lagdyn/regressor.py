@@ -29,8 +29,13 @@ from ros_lagdyn.rigid_body import Array
 PARAMETERS_PER_BODY = 10
 
 
-def parameter_vector(arm: Arm) -> Array:
-    """Return theta, 10 numbers for each moving body in the order of arm.bodies; (10 bodies,)."""
+def parameter_vector(dynamics: Dynamics | Arm) -> Array:
+    """Return theta, 10 numbers for each moving body in the order of arm.bodies; (10 bodies,).
+
+    For each body: mass [kg], first moments m c_x, m c_y, m c_z [kg m], then I_xx, I_xy, I_yy,
+    I_xz, I_yz, I_zz [kg m^2] about the origin of the body's frame, in its axes.
+    """
+    arm = dynamics if isinstance(dynamics, Arm) else dynamics.arm
     theta = []
     for body in arm.bodies:
         inertia = body.inertia
@@ -41,7 +46,7 @@ def parameter_vector(arm: Arm) -> Array:
 
 
 def regressor(dynamics: Dynamics, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
-    """Return Y with Y @ parameter_vector(dynamics.arm) = tau, for any arm.
+    """Return Y with Y @ parameter_vector(dynamics) = tau, for any arm.
 
     Args:
         dynamics: the arm and its gravity, in any coordinates; Y depends on kinematics only.

@@ -38,6 +38,8 @@ def position_ranges(arm: Arm) -> tuple[Array, Array]:
 def random_states(arm: Arm, count: int, seed: int) -> tuple[Array, Array, Array]:
     """Return positions, velocities and accelerations, each (count, n), the same for each seed.
 
+    `arm` is what load_arm() returns, or the attribute of that name of an engine.
+
     Positions lie within the joint limits, where these are limits of a machine.
     """
     rng = np.random.default_rng(seed)

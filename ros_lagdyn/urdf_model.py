@@ -14,6 +14,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -376,6 +377,12 @@ def _limit(joint: Any) -> Limit:
     return Limit(lower=lower, upper=upper, effort=limit.effort, velocity=limit.velocity)
 
 
+def _some(names: Iterable[str]) -> str:
+    """Return the first few names, for a message."""
+    first = list(islice(names, 6))
+    return ', '.join(f'"{name}"' for name in first[:5]) + (', ...' if len(first) > 5 else '')
+
+
 # -- the tree --------------------------------------------------------------------------------
 
 
@@ -385,7 +392,8 @@ def _tree_order(joints: list[Joint], links: Mapping[str, Inertia | None]) -> lis
     for joint in joints:
         for role, link in (('parent', joint.parent), ('child', joint.child)):
             if link not in links:
-                raise UrdfError(f'joint "{joint.name}": {role} link "{link}" is not defined')
+                raise UrdfError(f'joint "{joint.name}": {role} link "{link}" is not defined, '
+                                f'there are {_some(links)}')
         if joint.child in parent_of:
             raise UrdfError(
                 f'link "{joint.child}" is the child of two joints, '
@@ -407,9 +415,8 @@ def _tree_order(joints: list[Joint], links: Mapping[str, Inertia | None]) -> lis
         raise UrdfError(f'joint "{(unreached or joints)[0].name}" is part of a loop of joints, '
                         'expected a tree: close loops with <mimic>')
     if len(roots) > 1:
-        shown = ', '.join(f'"{root}"' for root in roots[:5]) + (', ...' if len(roots) > 5 else '')
         raise UrdfError(f'{len(roots)} links are without a parent joint, expected one root link: '
-                        + shown)
+                        + _some(roots))
     return ordered
 
 
@@ -430,7 +437,8 @@ def _mimic_map(joints: list[Joint]) -> tuple[tuple[str, ...], Array, Array]:
             mimic = leader.mimic
             if mimic.joint not in by_name:
                 raise UrdfError(
-                    f'joint "{leader.name}": mimics unknown joint "{mimic.joint}"')
+                    f'joint "{leader.name}": mimics unknown joint "{mimic.joint}", there are '
+                    + _some(by_name))
             constant += multiplier * mimic.offset
             multiplier *= mimic.multiplier
             leader = by_name[mimic.joint]

@@ -134,7 +134,7 @@ def test_times_that_are_none_are_refused(times: Any) -> None:
 def test_a_single_state_is_no_motion() -> None:
     """One sample has no duration."""
     arm = load('two_link', 'closed_form')
-    with pytest.raises(InvalidArgumentError, match='increasing times'):
+    with pytest.raises(InvalidArgumentError, match='at least two states'):
         energy_balance(arm, [0.0], np.zeros(2), np.zeros(2), np.zeros(2))
     with pytest.raises(InvalidArgumentError):
         energy_balance(arm, [], np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 2)))

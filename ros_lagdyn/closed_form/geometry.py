@@ -59,7 +59,7 @@ class Geometry:
             raise AssumptionError(
                 mechanism=stem, part=self.joint_label(second),
                 assumption=f'an axis at right angles to that of {self.joint_label(first)}',
-                found=f'{deviation:.3g} rad off' + RIGHT_ANGLE_HINT)
+                found=_off(deviation))
 
     def require_parallel(self, stem: str, first: int, second: int) -> None:
         """Raise an AssumptionError unless the axes of two bodies are parallel."""
@@ -69,7 +69,7 @@ class Geometry:
             raise AssumptionError(
                 mechanism=stem, part=self.joint_label(second),
                 assumption=f'an axis parallel to that of {self.joint_label(first)}',
-                found=f'{deviation:.3g} rad off' + RIGHT_ANGLE_HINT)
+                found=_off(deviation))
 
     def _tilt_is_harmless(self, first: int, second: int) -> bool:
         """Say whether a small tilt of the second axis changes nothing to first order.
@@ -114,6 +114,10 @@ class Geometry:
     def link_label(self, body: int) -> str:
         """Return a body by its link, for messages."""
         return f'link "{self.arm.bodies[body].name}"'
+
+
+def _off(deviation: float) -> str:
+    return f'{deviation:.3g} rad off' + (RIGHT_ANGLE_HINT if deviation < 1e-3 else '')
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,6 @@ import numpy as np
 from ros_lagdyn.closed_form.formula import Column, Matrix, Trig, Vector
 from ros_lagdyn.closed_form.geometry import (
     EXACT_WITHIN,
-    RIGHT_ANGLE_HINT,
     Geometry,
     Recognised,
 )
@@ -196,5 +195,5 @@ def _principal_moments(geometry: Geometry, body: int, x: Array, y: Array) -> tup
             raise AssumptionError(
                 mechanism=Spatial3R.stem, part=geometry.link_label(body),
                 assumption=f'principal axes along the link and its joint, {name} = 0',
-                found=f'{tensor[row, column]:.6g} kg m^2' + RIGHT_ANGLE_HINT)
+                found=f'{tensor[row, column]:.6g} kg m^2')
     return float(tensor[0, 0]), float(tensor[1, 1]), float(tensor[2, 2])
