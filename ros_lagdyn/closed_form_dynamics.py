@@ -18,7 +18,6 @@ from ros_lagdyn.errors import LagdynError
 from ros_lagdyn.rigid_body import Array
 
 CHUNK = 2048  # states per pass of a batch: its columns stay in the processor's cache
-_NOT_ONE_STATE = (AttributeError, TypeError, ValueError)
 
 
 class ClosedFormDynamics(Dynamics):
@@ -41,16 +40,23 @@ class ClosedFormDynamics(Dynamics):
         self._recognised = recognise(arm, self._gravity_vector)
         self.formula: Any = self._recognised.formula
         self._compiled = CompiledFormula(self._recognised)
-        self._single_mass_matrix = self._compiled.mass_matrix.single
-        self._single_coriolis_matrix = self._compiled.coriolis_matrix.single
-        self._single_gravity = self._compiled.gravity.single
-        self._single_inverse_dynamics = self._compiled.inverse_dynamics.single
-        self._single_terms = self._compiled.terms.single
         # The documents count heights from a point of their own, the contract from the root link.
         poses = self._kinematics.poses(arm.offset[None, :])
         true_energy = -(poses.com[0] @ self._gravity_vector) @ self._kinematics.masses
-        zero = np.zeros(len(arm.joints))
-        self._height = float(true_energy - self._compiled.potential_energy.single(zero)[0])
+        zero = np.zeros((1, len(arm.joints)))
+        of_formula = self._evaluate(self._compiled.potential_energy.columns, zero)
+        self._height = float(true_energy - of_formula[0, 0])
+        # One state: the same code on plain floats, many times faster than on arrays of one
+        # element. It stands before the contract's own methods, and hands them what it cannot
+        # take: a batch, a list, or something wrong.
+        for name, term in (
+            ('mass_matrix', self._compiled.mass_matrix),
+            ('coriolis_matrix', self._compiled.coriolis_matrix),
+            ('gravity', self._compiled.gravity),
+            ('inverse_dynamics', self._compiled.inverse_dynamics),
+            ('all_terms', self._compiled.terms),
+        ):
+            setattr(self, name, term.single(getattr(super(), name)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as what it was made from: compiled code has no pickle."""
@@ -102,44 +108,6 @@ class ClosedFormDynamics(Dynamics):
         entries = self._evaluate(self._compiled.terms.columns, q, v)
         return Terms(self._square(entries[:, :n * n]), self._square(entries[:, n * n:2 * n * n]),
                      entries[:, 2 * n * n:])
-
-    # One state: the same code on plain floats, many times faster than on arrays of one element.
-    # What it cannot take is a batch, a list, or wrong: the general way sorts that out.
-
-    def mass_matrix(self, q: ArrayLike) -> Array:
-        """Return M(q), symmetric; shape (n, n) or (N, n, n)."""
-        try:
-            return self._single_mass_matrix(q)
-        except _NOT_ONE_STATE:
-            return super().mass_matrix(q)
-
-    def coriolis_matrix(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """Return C(q, v) from Christoffel symbols, so M' - 2 C is skew; (n, n) or (N, n, n)."""
-        try:
-            return self._single_coriolis_matrix(q, v)
-        except _NOT_ONE_STATE:
-            return super().coriolis_matrix(q, v)
-
-    def gravity(self, q: ArrayLike) -> Array:
-        """Return g(q) = dU/dq, the torque that holds the arm still; shape (n,) or (N, n)."""
-        try:
-            return self._single_gravity(q)
-        except _NOT_ONE_STATE:
-            return super().gravity(q)
-
-    def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
-        """Return tau = M(q) a + C(q, v) v + g(q); shape (n,) or (N, n)."""
-        try:
-            return self._single_inverse_dynamics(q, v, a)
-        except _NOT_ONE_STATE:
-            return super().inverse_dynamics(q, v, a)
-
-    def all_terms(self, q: ArrayLike, v: ArrayLike) -> Terms:
-        """Return M, C and g at once: cheaper than three calls."""
-        try:
-            return self._single_terms(q, v)
-        except _NOT_ONE_STATE:
-            return super().all_terms(q, v)
 
     # Linearity in the parameters.
 

@@ -103,7 +103,7 @@ def as_numbers(name: str, value: ArrayLike, what: str = 'numbers') -> Array:
         array = np.array(None)
     if array.dtype.kind not in 'fiub':
         raise InvalidArgumentError(f'{name} must be {what}, got {in_one_line(value)}')
-    return array.astype(float)
+    return array.astype(float, copy=False)
 
 
 def require_states(joints: tuple[str, ...], **states: ArrayLike) -> tuple[list[Array], bool]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -38,15 +39,24 @@ class Recorder:
         name = self._names.setdefault(expression, f't{len(self._names)}')
         return Symbol(self, name)
 
-    def lines_for(self, results: str) -> list[str]:
-        """Return the lines that lead to `results`, without those that turned out useless."""
-        needed = set(_NAME.findall(results))
-        lines = []
-        for expression, name in reversed(self._names.items()):
-            if name in needed:
-                needed.update(_NAME.findall(expression))
-                lines.append(f'{name} = {expression}')
-        return lines[::-1]
+    def lines_for(self, results: str) -> tuple[list[str], str]:
+        """Return the lines that lead to `results`, and `results` as they then read.
+
+        What turned out useless is left out; what is used only once stands where it is used.
+        """
+        expressions = {name: expression for expression, name in self._names.items()}
+        uses = Counter(_NAME.findall(results))
+        for name, expression in reversed(expressions.items()):
+            if uses[name]:
+                uses.update(_NAME.findall(expression))
+
+        def written_out(text: str) -> str:
+            return _NAME.sub(lambda match: f'({written_out(expressions[match[0]])})'
+                             if uses[match[0]] == 1 else match[0], text)
+
+        lines = [f'{name} = {written_out(expression)}'
+                 for name, expression in expressions.items() if uses[name] > 1]
+        return lines, written_out(results)
 
     def cos(self, angle: Column) -> Column:
         """Write down a cosine."""
@@ -118,9 +128,9 @@ class CompiledTerm:
 
     # On columns: takes n arrays (N,) per vector, returns the entries as a flat tuple.
     columns: Callable[..., Vector]
-    # On one state: takes vectors (n,), returns a new array. Raises AttributeError, TypeError or
-    # ValueError for anything that is not a vector of n finite numbers.
-    single: Callable[..., Any]
+    # Makes the function for one state: takes vectors (n,), returns a new array. Anything that is
+    # not an array of n finite numbers goes to the general function that it is made with.
+    single: Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class CompiledFormula:
@@ -140,11 +150,11 @@ class CompiledFormula:
             sum(m * x for m, x in zip(M_row, a, strict=True))
             + sum(c * x for c, x in zip(C_row, v, strict=True)) + g_i
             for M_row, C_row, g_i in zip(M(q, trig), C(q, v, trig), g(q, trig), strict=True)))
-        # M, C and g below each other in one array.
+        # M, C and g behind each other in one array; the rest of its third matrix stays unused.
         self.terms = self._compile(
-            'qv', (2 * n + 1, n),
+            'qv', (3, n, n),
             lambda q, v, trig: _flat(M(q, trig)) + _flat(C(q, v, trig)) + g(q, trig),
-            result='new(Terms, (result[M_rows], result[C_rows], result[g_row]))')
+            result='new(Terms, (result[0], result[1], result[2, 0]))')
 
     # The formula's own coordinates are sign * q + phase, so the signs come back with each result.
 
@@ -182,23 +192,25 @@ class CompiledFormula:
             *(tuple(Symbol(recorder, name) for name in group) for group in names.values()),
             recorder)
         listed = ', '.join(_text(entry) for entry in entries)
-        lines = recorder.lines_for(listed)
+        lines, listed = recorder.lines_for(listed)
         columns = [f'def function({", ".join(numbers)}):', *lines, f'return ({listed},)']
         single = [
             f'def function({", ".join(vectors)}):',
-            'if q.ndim != 1: raise ValueError',  # a batch would be long to turn into a list
-            *(f'{", ".join(group)}, = {vector}.tolist()' for vector, group in names.items()),
-            f'if not isfinite({" + ".join(numbers)}): raise ValueError',
+            'try:',
+            '    if q.ndim != 1: raise ValueError',  # a batch would be long to turn into a list
+            *(f'    {", ".join(group)}, = {vector}.tolist()' for vector, group in names.items()),
+            f'    if not isfinite({" + ".join(numbers)}): raise ValueError',
+            'except (AttributeError, TypeError, ValueError):',
+            f'    return general({", ".join(vectors)})',
             *lines, 'result = empty(shape)', f'pack(result, 0, {listed})',
             f'return {result}']
-        n = self._n
+        namespace = {
+            'cos': math.cos, 'sin': math.sin, 'isfinite': math.isfinite, 'empty': np.empty,
+            'shape': shape, 'pack': Struct(f'{len(entries)}d').pack_into, 'new': tuple.__new__,
+            'Terms': Terms}
         return CompiledTerm(
             columns=self._function(columns, {'cos': np.cos, 'sin': np.sin}),
-            single=self._function(single, {
-                'cos': math.cos, 'sin': math.sin, 'isfinite': math.isfinite, 'empty': np.empty,
-                'shape': shape, 'pack': Struct(f'{math.prod(shape)}d').pack_into,
-                'new': tuple.__new__, 'Terms': Terms, 'M_rows': slice(0, n),
-                'C_rows': slice(n, 2 * n), 'g_row': 2 * n}))
+            single=lambda general: self._function(single, {**namespace, 'general': general}))
 
     def _function(self, lines: list[str], namespace: dict[str, Any]) -> Callable[..., Any]:
         source = '\n    '.join(lines)
