@@ -19,7 +19,7 @@ from ros_lagdyn.inertia_bounds import InertiaBounds, inertia_bounds
 from ros_lagdyn.laws import LawResult, check_laws
 from ros_lagdyn.sampling import random_states
 from ros_lagdyn.structure import Structure, structure
-from ros_lagdyn.urdf_model import read_urdf_text, slim_urdf
+from ros_lagdyn.urdf_text import read_urdf_text, slim_urdf
 
 TOLERANCE = 1e-9  # relative; engines that differ by rounding alone stay below 1e-12
 CHUNK = 500  # states computed at once: bounds memory, and paces the progress report

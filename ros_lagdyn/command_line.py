@@ -22,7 +22,8 @@ from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES
 from ros_lagdyn.errors import LagdynError
 from ros_lagdyn.laws import LAW_NAMES
 from ros_lagdyn.shipped_arms import SHIPPED_ARMS, STEMS, shipped_urdf
-from ros_lagdyn.urdf_model import MAX_BYTES, load_arm
+from ros_lagdyn.urdf_model import load_arm
+from ros_lagdyn.urdf_text import MAX_BYTES
 
 GOOD, DISAGREES, BAD_INPUT = 0, 1, 2  # exit codes
 _TERMS = {'mass_matrix': 'M', 'coriolis': 'C', 'gravity': 'g', 'torque': 'tau'}

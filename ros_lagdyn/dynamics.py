@@ -52,7 +52,7 @@ def load_dynamics(
         UnknownNameError: no such engine.
         InvalidArgumentError: gravity is not three finite numbers.
     """
-    from ros_lagdyn.urdf_model import read_urdf_text, slim_urdf
+    from ros_lagdyn.urdf_text import read_urdf_text, slim_urdf
 
     if engine not in ENGINES:
         raise UnknownNameError('engine', str(engine), ENGINES)
@@ -60,7 +60,7 @@ def load_dynamics(
 
 
 def dynamics_from_slim_urdf(text: str, engine: str, gravity: ArrayLike) -> Dynamics:
-    """Load an arm from a text that urdf_model.slim_urdf() made; raises as load_dynamics does."""
+    """Load an arm from a text that urdf_text.slim_urdf() made; raises as load_dynamics does."""
     # Engines are imported when they are asked for: a user of the formulas needs no Pinocchio.
     from ros_lagdyn.urdf_model import arm_from_slim_urdf
 
