@@ -21,7 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ros_lagdyn.arm import Arm
-from ros_lagdyn.errors import InvalidArgumentError, SingularMassMatrixError, UnknownNameError
+from ros_lagdyn.errors import (
+    InvalidArgumentError,
+    LagdynError,
+    SingularMassMatrixError,
+    UnknownNameError,
+)
 from ros_lagdyn.kinematics import Kinematics
 from ros_lagdyn.rigid_body import Array
 
@@ -50,6 +55,7 @@ def load_dynamics(
         UrdfError: the URDF cannot be read or is not a possible arm.
         UnrecognisedMechanismError: engine 'closed_form' has no formula for this arm.
         UnknownNameError: no such engine.
+        LagdynError: engine 'pinocchio' where Pinocchio is not installed.
         InvalidArgumentError: gravity is not three finite numbers.
     """
     from ros_lagdyn.urdf_text import read_urdf_text, slim_urdf
@@ -73,8 +79,13 @@ def dynamics_from_slim_urdf(text: str, engine: str, gravity: ArrayLike) -> Dynam
         from ros_lagdyn.lagrangian_dynamics import LagrangianDynamics
 
         return LagrangianDynamics(arm, gravity)
-    from ros_lagdyn.pinocchio_dynamics import PinocchioDynamics
-
+    try:
+        from ros_lagdyn.pinocchio_dynamics import PinocchioDynamics
+    except ModuleNotFoundError as error:
+        if error.name != 'pinocchio':
+            raise
+        raise LagdynError('engine "pinocchio" needs Pinocchio: install it with pip (its name is '
+                          'pin) or rosdep (pinocchio)') from None
     return PinocchioDynamics(arm, text, gravity)
 
 

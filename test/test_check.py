@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -161,6 +162,17 @@ def test_engines_can_be_sent_to_another_process(stem, engine):
     q = random_states(arm.arm, 1, 0)[0][0]
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(arm)).mass_matrix(q), arm.mass_matrix(q))
+
+
+def test_without_pinocchio_the_error_says_how_to_get_it(monkeypatch, capsys):
+    """The formulas work without Pinocchio; the command says what is missing, in one line."""
+    monkeypatch.setitem(sys.modules, 'pinocchio', None)
+    monkeypatch.delitem(sys.modules, 'ros_lagdyn.pinocchio_dynamics', raising=False)
+    assert load_dynamics(text_of('two_link')).mechanism == 'two_link'
+    assert main(['check', 'two_link', '--states', '1']) == 2
+    assert capsys.readouterr().err == (
+        'lagdyn: two_link: engine "pinocchio" needs Pinocchio: install it with pip (its name is '
+        'pin) or rosdep (pinocchio)\n')
 
 
 def test_drawings_do_not_reach_the_parsers(capfd):
