@@ -41,11 +41,10 @@ class ClosedFormDynamics(Dynamics):
         self.formula: Any = self._recognised.formula
         self._compiled = CompiledFormula(self._recognised)
         # The documents count heights from a point of their own, the contract from the root link.
-        poses = self._kinematics.poses(arm.offset[None, :])
-        true_energy = -(poses.com[0] @ self._gravity_vector) @ self._kinematics.masses
         zero = np.zeros((1, len(arm.joints)))
+        true_energy = self._kinematics.potential_energy(zero, self._gravity_vector)
         of_formula = self._evaluate(self._compiled.potential_energy.columns, zero)
-        self._height = float(true_energy - of_formula[0, 0])
+        self._height = float(true_energy[0] - of_formula[0, 0])
         # One state: the same code on plain floats, many times faster than on arrays of one
         # element. It stands before the contract's own methods, and hands them what it cannot
         # take: a batch, a list, or something wrong.

@@ -25,7 +25,7 @@ from ros_lagdyn.dynamics import (
     require_states,
 )
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError, SingularCoordinatesError
-from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.rigid_body import Array, apply
 
 
 class Coordinates:
@@ -167,10 +167,10 @@ class TransformedDynamics(Dynamics):
     def _regressor(self, p: Array, v: Array, a: Array) -> Array:
         q = self._joint_positions(p)
         inverse = self._inverse_jacobian(q)
-        q_rate = (inverse @ v[..., None])[..., 0]
+        q_rate = apply(inverse, v)
         J_rate = self._coordinates.jacobian_rate(q, q_rate)
-        turned = (J_rate @ q_rate[..., None])[..., 0]  # a = J q'' + J' q'
-        q_acceleration = (inverse @ (a - turned)[..., None])[..., 0]
+        turned = apply(J_rate, q_rate)  # a = J q'' + J' q'
+        q_acceleration = apply(inverse, a - turned)
         return np.swapaxes(inverse, 1, 2) @ self._dynamics._regressor(q, q_rate, q_acceleration)
 
     def _mass_matrix(self, p: Array) -> Array:
@@ -181,7 +181,7 @@ class TransformedDynamics(Dynamics):
     def _coriolis_matrix(self, p: Array, v: Array) -> Array:
         q = self._joint_positions(p)
         inverse = self._inverse_jacobian(q)
-        q_rate = (inverse @ v[..., None])[..., 0]
+        q_rate = apply(inverse, v)
         C = self._dynamics.coriolis_matrix(q, q_rate)
         M = self._dynamics.mass_matrix(q)
         J_rate = self._coordinates.jacobian_rate(q, q_rate)
@@ -190,7 +190,7 @@ class TransformedDynamics(Dynamics):
     def _gravity(self, p: Array) -> Array:
         q = self._joint_positions(p)
         inverse = self._inverse_jacobian(q)
-        return (np.swapaxes(inverse, 1, 2) @ self._dynamics.gravity(q)[..., None])[..., 0]
+        return apply(np.swapaxes(inverse, 1, 2), self._dynamics.gravity(q))
 
     def _potential_energy(self, p: Array) -> Array:
         return np.asarray(self._dynamics.potential_energy(self._joint_positions(p)))

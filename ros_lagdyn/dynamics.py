@@ -28,7 +28,7 @@ from ros_lagdyn.errors import (
     UnknownNameError,
 )
 from ros_lagdyn.kinematics import Kinematics
-from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.rigid_body import Array, apply
 
 ENGINES = ('closed_form', 'lagrangian', 'pinocchio')
 EARTH_GRAVITY = (0.0, 0.0, -9.81)  # [m/s^2], in the axes of the root link
@@ -227,7 +227,7 @@ class Dynamics(ABC):
     def _potential_energy(self, q: Array) -> Array: ...
 
     def _inverse_dynamics(self, q: Array, v: Array, a: Array) -> Array:
-        return (_apply(self._mass_matrix(q), a) + _apply(self._coriolis_matrix(q, v), v)
+        return (apply(self._mass_matrix(q), a) + apply(self._coriolis_matrix(q, v), v)
                 + self._gravity(q))
 
     def _all_terms(self, q: Array, v: Array) -> Terms:
@@ -261,7 +261,7 @@ class Dynamics(ABC):
     def kinetic_energy(self, q: ArrayLike, v: ArrayLike) -> Array | float:
         """Return T = v' M(q) v / 2 [J]; a float or shape (N,)."""
         (q, v), batch = require_states(self.joints, q=q, v=v)
-        return _same_scalar(0.5 * (v * _apply(self._mass_matrix(q), v)).sum(-1), batch)
+        return _same_scalar(0.5 * (v * apply(self._mass_matrix(q), v)).sum(-1), batch)
 
     def potential_energy(self, q: ArrayLike) -> Array | float:
         """Return U(q) [J], zero where all mass is at the root link's origin; float or (N,)."""
@@ -317,11 +317,6 @@ class Dynamics(ABC):
         """Return the rotation of a link's frame in root link axes; (3, 3) or (N, 3, 3)."""
         (q,), batch = require_states(self.joints, q=q)
         return _same(np.array(self._kinematics.frame_rotation(q, frame)), batch)
-
-
-def _apply(matrix: Array, vector: Array) -> Array:
-    """Return the product of each matrix (N, n, n) and vector (N, n)."""
-    return (matrix @ vector[..., None])[..., 0]
 
 
 def _same(result: Array, batch: bool) -> Array:

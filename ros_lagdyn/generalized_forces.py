@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ros_lagdyn.dynamics import Dynamics, as_numbers, in_one_line, require_states
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError
-from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.rigid_body import Array, apply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class ForcedDynamics:
             else:
                 F = np.broadcast_to(force.reshape(6), (len(q), 6))
             J = self.dynamics.frame_jacobian(q, wrench.frame)
-            result += (np.swapaxes(J, 1, 2) @ F[..., None])[..., 0]
+            result += apply(np.swapaxes(J, 1, 2), F)
         return result if batch else result[0]
 
     def joint_torques(self, actuator_torques: ArrayLike) -> Array:

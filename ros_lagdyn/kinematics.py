@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ros_lagdyn.arm import BASE, Arm
-from ros_lagdyn.rigid_body import Array, skew
+from ros_lagdyn.rigid_body import Array, apply, skew
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,13 +65,17 @@ class Kinematics:
             else:
                 parent = rotation[:, body.parent]
                 rotation[:, index] = parent @ R
-                origin[:, index] = origin[:, body.parent] + _turn(parent, p)
+                origin[:, index] = origin[:, body.parent] + apply(parent, p)
         return Poses(
             rotation=rotation,
             origin=origin,
-            axis=_turn(rotation, self._axes),
-            com=origin + _turn(rotation, self._com),
+            axis=apply(rotation, self._axes),
+            com=origin + apply(rotation, self._com),
         )
+
+    def potential_energy(self, q: Array, gravity: Array) -> Array:
+        """Return U = -sum m g . r [J] of positions (N, n); zero at the root's origin; (N,)."""
+        return -(self.poses(self.tree_positions(q)).com @ gravity) @ self.masses
 
     def jacobians(self, poses: Poses, points: Array) -> tuple[Array, Array]:
         """Return J_v and J_w of one point on each body (000, eq. 5-24 to 5-26).
@@ -105,7 +109,7 @@ class Kinematics:
             return np.zeros((len(q), 6, len(self.arm.joints)))
         poses = self.poses(self.tree_positions(q))
         point = (poses.origin[:, fixed_on.body]
-                 + _turn(poses.rotation[:, fixed_on.body], fixed_on.placement.translation))
+                 + apply(poses.rotation[:, fixed_on.body], fixed_on.placement.translation))
         J_v, J_w = self.jacobians(poses, np.broadcast_to(point[:, None], poses.origin.shape))
         columns = np.concatenate([J_v[:, fixed_on.body], J_w[:, fixed_on.body]], axis=-1)
         return np.swapaxes(columns, 1, 2) @ self.arm.projection
@@ -117,11 +121,6 @@ class Kinematics:
         if fixed_on.body == BASE:
             return np.broadcast_to(local, (len(q), 3, 3))
         return self.poses(self.tree_positions(q)).rotation[:, fixed_on.body] @ local
-
-
-def _turn(rotation: Array, vector: Array) -> Array:
-    """Return R x over the last axes."""
-    return (rotation @ vector[..., None])[..., 0]
 
 
 def cross(a: Array, b: Array) -> Array:

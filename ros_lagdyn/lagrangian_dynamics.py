@@ -128,8 +128,7 @@ class LagrangianDynamics(Dynamics):
         return -np.einsum('bx,nbkx->nk', weights, J_v) @ self.arm.projection
 
     def _potential_energy(self, q: Array) -> Array:
-        poses = self._kinematics.poses(self._kinematics.tree_positions(q))
-        return -(poses.com @ self._gravity_vector) @ self._kinematics.masses
+        return self._kinematics.potential_energy(q, self._gravity_vector)
 
     def _project(self, tree: Array) -> Array:
         P = self.arm.projection

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ros_lagdyn.dynamics import LEAST_RECIPROCAL_CONDITION, Dynamics, require_states
 from ros_lagdyn.regressor import parameter_vector, regressor
-from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.rigid_body import Array, apply
 from ros_lagdyn.term_scales import TermScales, relative
 
 EPS = float(np.finfo(float).eps)
@@ -92,10 +92,6 @@ class _Case:
                 + abs(self.potential(self.q)) + (self.scales.G / self.scales.rate_weights).max())
 
 
-def _times(matrix: Array, vector: Array) -> Array:
-    return (matrix @ vector[..., None])[..., 0]
-
-
 def _symmetric(case: _Case) -> float:
     return relative(case.M - np.swapaxes(case.M, 1, 2), case.scales.S)
 
@@ -120,7 +116,7 @@ def _quadratic(case: _Case) -> float:
     brisk = STEP / case.small_time
     scale = (brisk[:, None] * abs(case.v)) @ case.scales.S
     energies = (abs(case.v) @ case.scales.S * abs(case.v)).sum(-1)
-    return relative(_times(case.C, case.v) - (_times(M_rate, case.v) - dT),
+    return relative(apply(case.C, case.v) - (apply(M_rate, case.v) - dT),
                     scale + energies[:, None] * case.scales.rate_weights)
 
 
@@ -132,7 +128,7 @@ def _gradient_of_potential(case: _Case) -> float:
 
 def _lagrange(case: _Case) -> float:
     """Compare d/dt dL/dv - dL/dq with tau."""
-    momentum_rate = case.along_motion(lambda q, v: _times(case.dynamics.mass_matrix(q), v))
+    momentum_rate = case.along_motion(lambda q, v: apply(case.dynamics.mass_matrix(q), v))
     dL = case.gradient(lambda q: case.kinetic(q, case.v) - case.potential(q))
     brisk = (STEP / case.small_time)[:, None]
     speeds = abs(case.v) + abs(case.a) / brisk
@@ -142,7 +138,7 @@ def _lagrange(case: _Case) -> float:
 
 
 def _sum_of_terms(case: _Case) -> float:
-    return relative(_times(case.M, case.a) + _times(case.C, case.v) + case.g - case.tau,
+    return relative(apply(case.M, case.a) + apply(case.C, case.v) + case.g - case.tau,
                     case.scales.torque(case.v, case.a))
 
 
@@ -162,7 +158,7 @@ def _round_trip(case: _Case) -> float:
         return 0.0
     q, v, a, tau = (x[regular] for x in (case.q, case.v, case.a, case.tau))
     back = case.dynamics.forward_dynamics(q, v, tau)
-    return relative(_times(case.M[regular], back - a), case.scales.torque(v, a))
+    return relative(apply(case.M[regular], back - a), case.scales.torque(v, a))
 
 
 def _linear_in_parameters(case: _Case) -> float:

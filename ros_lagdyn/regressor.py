@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from ros_lagdyn.arm import BASE, Arm
 from ros_lagdyn.dynamics import Dynamics, require_states
 from ros_lagdyn.kinematics import Kinematics, Poses, cross
-from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.rigid_body import Array, apply
 
 PARAMETERS_PER_BODY = 10
 
@@ -69,7 +69,7 @@ def tree_regressor(kinematics: Kinematics, gravity: Array, q: Array, v: Array, a
     J_v, J_w = kinematics.jacobians(poses, poses.origin)
     w, w_rate, a_0 = _body_motion(kinematics, poses, v, a, gravity)
     into_body = np.swapaxes(poses.rotation, -1, -2)
-    a_0, w, w_rate = (_turn(into_body, vector) for vector in (a_0, w, w_rate))
+    a_0, w, w_rate = (apply(into_body, vector) for vector in (a_0, w, w_rate))
     # Rows of the wrench (f, n) per parameter, in body axes: (N, bodies, 6, 10).
     wrench = np.zeros((*w.shape[:2], 6, PARAMETERS_PER_BODY))
     wrench[..., :3, 0] = a_0
@@ -107,10 +107,6 @@ def _body_motion(kinematics: Kinematics, poses: Poses, v: Array, a: Array,
             w[:, index], w_rate[:, index] = carried, carried_rate
             a_0[:, index] += rate_of_rate + 2.0 * cross(carried, rate)
     return w, w_rate, a_0
-
-
-def _turn(rotation: Array, vector: Array) -> Array:
-    return (rotation @ vector[..., None])[..., 0]
 
 
 def _skew(a: Array) -> Array:

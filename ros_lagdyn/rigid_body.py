@@ -17,6 +17,11 @@ def skew(a: Array) -> Array:
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
+def apply(matrix: Array, vector: Array) -> Array:
+    """Return matrix times vector over the last axes; (..., m, n) and (..., n) give (..., m)."""
+    return (matrix @ vector[..., None])[..., 0]
+
+
 def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
     """Return R = Rz(yaw) Ry(pitch) Rx(roll), angles in rad, as URDF defines it; shape (3, 3)."""
     cr, cp, cy = np.cos([roll, pitch, yaw])
