@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from math import inf
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from ros_lagdyn.dynamics import Dynamics, require_states
+from ros_lagdyn.dynamics import Dynamics, Terms, require_states
 from ros_lagdyn.errors import InvalidArgumentError
+from ros_lagdyn.rigid_body import Array
 from ros_lagdyn.term_scales import TermScales, relative
+
+HUGE = 1e300  # what a difference is multiplied with where there can be none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +29,7 @@ class Disagreement:
     @property
     def worst(self) -> float:
         """The largest of them."""
-        return float(max(astuple(self)))
+        return max(self.mass_matrix, self.coriolis, self.gravity, self.torque)
 
 
 class CrossCheck:
@@ -45,6 +50,9 @@ class CrossCheck:
         self.first = first
         self.second = second
         self._scales = TermScales(first)
+        # For one state: scales turned over, where nothing can be, any difference is too much.
+        self._inverse_S = _turned_over(self._scales.S)
+        self._inverse_G = _turned_over(self._scales.G)
 
     def __call__(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Disagreement:
         """Return the worst disagreement at one state (n,), or over a batch (N, n)."""
@@ -58,6 +66,40 @@ class CrossCheck:
             gravity=relative(one.gravity - two.gravity, scales.gravity()),
             torque=relative(tau, scales.torque(v, a)),
         )
+
+    def at(self, v: Array, torque_v: Array, a: Array, first: tuple[Terms, Array],
+           second: tuple[Terms, Array]) -> Disagreement:
+        """Compare what both engines said at one state: quicker than a call.
+
+        Args:
+            v: velocities (n,) of the terms.
+            torque_v: velocities (n,) of the torque, which may be asked for another state.
+            a: accelerations (n,) of the torque.
+            first: terms and torque (n,) of the first engine.
+            second: terms and torque (n,) of the second engine.
+        """
+        (M, C, g), tau = first
+        (M_2, C_2, g_2), tau_2 = second
+        weights = self._scales.rate_weights
+        rate = float(abs(v) @ weights)
+        coriolis = float((abs(C - C_2) * self._inverse_S).max())
+        speeds = abs(torque_v)
+        torque_scale = (abs(a) + float(speeds @ weights) * speeds) @ self._scales.S
+        torque_scale += self._scales.G
+        return Disagreement(
+            mass_matrix=_or_infinite(float((abs(M - M_2) * self._inverse_S).max())),
+            coriolis=_or_infinite(coriolis / rate if rate > 0.0 else coriolis * HUGE),
+            gravity=_or_infinite(float((abs(g - g_2) * self._inverse_G).max())),
+            torque=_or_infinite(float((abs(tau - tau_2) * _turned_over(torque_scale)).max())),
+        )
+
+
+def _turned_over(scale: Array) -> Array:
+    return 1.0 / np.maximum(scale, 1.0 / HUGE)
+
+
+def _or_infinite(number: float) -> float:
+    return number if number < inf else inf  # a NaN is not less
 
 
 def cross_check(first: Dynamics, second: Dynamics, q: ArrayLike, v: ArrayLike,

@@ -8,14 +8,19 @@ M = P' M_tree P, C = P' C_tree P, g = P' g_tree.
 
 from __future__ import annotations
 
+from math import isfinite
+from typing import Any
+
 import numpy as np
 import pinocchio
 from numpy.typing import ArrayLike
 
 from ros_lagdyn.arm import Arm, Body
-from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics
+from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics, Terms
 from ros_lagdyn.errors import UrdfError
 from ros_lagdyn.rigid_body import Array
+
+CRBA_FILLS_BOTH_TRIANGLES = int(pinocchio.__version__.split('.')[0]) >= 4
 
 
 class PinocchioDynamics(Dynamics):
@@ -51,6 +56,8 @@ class PinocchioDynamics(Dynamics):
         self._offset = arm.offset[order]
         self._positions = np.zeros(self._model.nq)
         self._only_plain = not self._continuous
+        self._is_plain_chain = self._only_plain and np.array_equal(
+            self._P, np.eye(self._model.nv)) and not self._offset.any()
 
     @staticmethod
     def _require_same_mass(body: Body, mass: float) -> None:
@@ -72,11 +79,41 @@ class PinocchioDynamics(Dynamics):
             self._positions[idx_q + 1] = np.sin(tree[idx_v])
         return self._positions
 
+    # One state: without the batch's loops and copies, for those who ask a thousand times a second.
+
+    def all_terms(self, q: Any, v: Any) -> Terms:
+        """Return M, C and g at once: cheaper than three calls."""
+        if not self._is_one_state(q, v):
+            return super().all_terms(q, v)
+        tree, rates = (q, v) if self._is_plain_chain else (self._tree(q), self._P @ v)
+        model, data = self._model, self._data
+        M = _whole(pinocchio.crba(model, data, tree))
+        C = pinocchio.computeCoriolisMatrix(model, data, tree, rates)
+        g = pinocchio.computeGeneralizedGravity(model, data, tree)
+        if self._is_plain_chain:  # the arrays are views of Pinocchio's data
+            return Terms(M.copy(), C.copy(), g.copy())
+        P = self._P
+        return Terms(P.T @ M @ P, P.T @ C @ P, P.T @ g)
+
+    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Array:
+        """Return tau = M(q) a + C(q, v) v + g(q); shape (n,) or (N, n)."""
+        if not self._is_one_state(q, v, a):
+            return super().inverse_dynamics(q, v, a)
+        if self._is_plain_chain:
+            return pinocchio.rnea(self._model, self._data, q, v, a).copy()
+        P = self._P
+        return P.T @ pinocchio.rnea(self._model, self._data, self._tree(q), P @ v, P @ a)
+
+    def _is_one_state(self, *vectors: Any) -> bool:
+        """Say whether all are sound vectors (n,), which need no further look."""
+        shape = (len(self.joints),)
+        return all(type(x) is np.ndarray and x.shape == shape and x.dtype == float
+                   and all(map(isfinite, x.tolist())) for x in vectors)
+
     def _mass_matrix(self, q: Array) -> Array:
         result = np.empty((len(q), len(self.joints), len(self.joints)))
         for index, state in enumerate(q):
-            M = pinocchio.crba(self._model, self._data, self._tree(state))
-            M = np.triu(M) + np.triu(M, 1).T  # releases before 4 fill the upper triangle only
+            M = _whole(pinocchio.crba(self._model, self._data, self._tree(state)))
             result[index] = self._P.T @ M @ self._P
         return result
 
@@ -116,3 +153,8 @@ class PinocchioDynamics(Dynamics):
                 self._model, self._data, self._tree(state), frame_id,
                 pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED).reshape(6, -1) @ self._P
         return result
+
+
+def _whole(M: Array) -> Array:
+    """Return a mass matrix of crba with both triangles: releases before 4 fill the upper only."""
+    return M if CRBA_FILLS_BOTH_TRIANGLES else np.triu(M) + np.triu(M, 1).T

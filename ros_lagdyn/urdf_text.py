@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ SUPPORTED_KINDS = ('revolute', 'continuous', 'prismatic', 'fixed')
 MAX_BYTES = 5_000_000  # a hundred times the largest URDF of a real arm without meshes
 MAX_DEPTH = 100
 MAX_NUMBER = 1e12  # of any length, mass or moment; joint limits may be as large as they like
+PAYLOAD = 'payload'  # name of the link that a payload becomes
 MAX_LINKS = 2000  # and as many joints; ten times a humanoid
 
 # What dynamics needs of a URDF: tag -> (attributes kept, children kept).
@@ -79,6 +80,32 @@ def slim_urdf(text: str) -> str:
         UrdfError: the text is not a URDF.
     """
     return ElementTree.tostring(_slim(_safe_root(text)), encoding='unicode')
+
+
+def with_payload(text: str, *, frame: str, mass: float, com: Sequence[float]) -> str:
+    """Return a text of slim_urdf() with a point mass fixed onto a link.
+
+    Args:
+        text: what slim_urdf() returned.
+        frame: name of the link that carries the mass.
+        mass: [kg], more than 0.
+        com: where the mass is (3,) [m], in the frame of the link.
+    """
+    robot = ElementTree.fromstring(text)
+    taken = {element.get('name') for element in robot}
+    name = PAYLOAD
+    while name in taken:
+        name += '_'
+    link = ElementTree.SubElement(robot, 'link', name=name)
+    inertial = ElementTree.SubElement(link, 'inertial')
+    ElementTree.SubElement(inertial, 'origin', xyz=' '.join(repr(float(x)) for x in com))
+    ElementTree.SubElement(inertial, 'mass', value=repr(float(mass)))
+    ElementTree.SubElement(
+        inertial, 'inertia', dict.fromkeys(('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz'), '0'))
+    joint = ElementTree.SubElement(robot, 'joint', name=name, type='fixed')
+    ElementTree.SubElement(joint, 'parent', link=frame)
+    ElementTree.SubElement(joint, 'child', link=name)
+    return ElementTree.tostring(robot, encoding='unicode')
 
 
 def _decode(raw: bytes, what: str) -> str:
