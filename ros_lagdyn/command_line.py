@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `lagdyn`: checks arms, and lists those that are shipped."""
+"""The command `lagdyn`: checks arms, lists those that are shipped, readies URDFs for control."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ros_lagdyn.cross_check import Disagreement
 from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES
 from ros_lagdyn.errors import LagdynError
 from ros_lagdyn.laws import LAW_NAMES
+from ros_lagdyn.ros2_control_overlay import MOCK_HARDWARE, with_ros2_control
 from ros_lagdyn.shipped_arms import SHIPPED_ARMS, STEMS, shipped_urdf
 from ros_lagdyn.urdf_model import load_arm
 from ros_lagdyn.urdf_text import MAX_BYTES
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A name that the terminal cannot show is no reason to fail.
         sys.stdout.reconfigure(errors='backslashreplace')
     try:
-        code = _arms(options) if options.command == 'arms' else _check(options)
+        code = _COMMANDS[options.command](options)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -90,6 +91,14 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument('--tolerance', type=tolerance, default=TOLERANCE, metavar='T',
                        help='largest relative disagreement that is no fault (default %(default)s)')
     check.add_argument('--json', action='store_true', help='print JSON for programs')
+    overlay = commands.add_parser(
+        'ros2_control', help='print a URDF with a <ros2_control> block for its joints',
+        description='Print a URDF with a <ros2_control> block that gives each independent joint '
+                    'an effort command and position, velocity and effort states.')
+    overlay.add_argument('urdf', metavar='URDF',
+                         help='path of a URDF, "-" for standard input, or a shipped arm')
+    overlay.add_argument('--plugin', default=MOCK_HARDWARE, metavar='NAME',
+                         help='hardware plugin (default %(default)s)')
     return parser
 
 
@@ -164,6 +173,14 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({'ok': code == GOOD, 'arms': reports}, indent=2))
     return code
+
+
+def _ros2_control(options: argparse.Namespace) -> int:
+    print(with_ros2_control(_source(options.urdf), options.plugin), end='')
+    return GOOD
+
+
+_COMMANDS = {'arms': _arms, 'check': _check, 'ros2_control': _ros2_control}
 
 
 def _source(name: str) -> str | bytes | Path:
