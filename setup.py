@@ -10,7 +10,7 @@ SHARE = f'share/{PACKAGE}'
 
 setup(
     name=PACKAGE,
-    version='0.1.0',
+    version='0.2.0',
     description='Robot arm dynamics by formula, Lagrangian recipe and Pinocchio, compared.',
     license='Apache-2.0',
     maintainer='ros_lagdyn maintainers',
@@ -21,7 +21,8 @@ setup(
         ('share/ament_index/resource_index/packages', [f'resource/{PACKAGE}']),
         (SHARE, ['package.xml']),
         (f'{SHARE}/urdf', sorted(glob('urdf/*.urdf'))),
-        (f'{SHARE}/config', sorted(glob('config/*.yaml') + glob('config/*.rviz'))),
+        (f'{SHARE}/config', sorted(
+            glob('config/*.yaml') + glob('config/*.rviz') + glob('config/*.xml'))),
         (f'{SHARE}/launch', sorted(glob('launch/*.launch.py'))),
     ],
     zip_safe=False,
@@ -60,6 +61,8 @@ setup(
     },
     entry_points={
         'console_scripts': [
+            f'arm_simulator = {PACKAGE}.ros_node.arm_simulator:main',
+            f'dynamics_node = {PACKAGE}.ros_node.dynamics_node:main',
             f'lagdyn = {PACKAGE}.command_line:main',
         ],
     },

@@ -28,7 +28,7 @@ from ros_lagdyn.shipped_arms import shipped_urdf
 from ros_lagdyn.structure import Structure, structure
 from ros_lagdyn.urdf_model import load_arm
 
-__version__ = '0.1.0'
+__version__ = '0.2.0'
 
 __all__ = [
     'ENGINES',

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot_description: given as a parameter, or taken from the topic of that name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from std_msgs.msg import String
+
+from ros_lagdyn.ros_node.parameters import ParameterSpec
+
+# As robot_state_publisher publishes it: whoever comes late gets the last text.
+DESCRIPTION_QOS = QoSProfile(
+    depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL, reliability=ReliabilityPolicy.RELIABLE)
+DESCRIPTION_PARAMETERS = (
+    ParameterSpec(
+        name='robot_description', default='',
+        description='URDF text of the arm. Empty: taken from the topic robot_description.'),
+    ParameterSpec(
+        name='robot_description_timeout', default=5.0, minimum=0.0, maximum=1e6,
+        description="How long a lifecycle manager's configure waits for the topic [s]; and how "
+                    'often the log says what is being waited for.'),
+)
+LOOK_UP = 0.1  # [s], how often a wait looks whether the process is to end
+
+
+class RobotDescription:
+    """Hands each new text of a URDF to `on_text`: the given one, else those of the topic."""
+
+    def __init__(self, node: Node, given: str, on_text: Callable[[str], None]) -> None:
+        """Subscribe to the topic, unless a text is given."""
+        self.topic = node.resolve_topic_name('robot_description')
+        self._node = node
+        self._on_text = on_text
+        self._last: str | None = None
+        self._subscription = None
+        if given.strip():
+            self._last = given
+            on_text(given)
+        else:
+            self._subscription = node.create_subscription(
+                String, 'robot_description', self._on_message, DESCRIPTION_QOS)
+
+    @property
+    def awaited(self) -> str:
+        """What is missing, as a sentence, while no text has come."""
+        return (f'waiting for a URDF on the topic {self.topic} (std_msgs/String, transient '
+                'local), as robot_state_publisher publishes it, or in the parameter '
+                'robot_description')
+
+    def ignore_topic(self) -> None:
+        """Take no more texts from the topic: one was given since."""
+        if self._subscription is not None:
+            self._node.destroy_subscription(self._subscription)
+            self._subscription = None
+
+    def _on_message(self, message: String) -> None:
+        if message.data != self._last:  # publishers repeat themselves
+            self._last = message.data
+            self._on_text(message.data)
+
+    def wait(self, timeout: float, is_ending: Callable[[], bool]) -> None:
+        """Wait up to `timeout` seconds for the first text, from inside a callback.
+
+        No executor can deliver the message meanwhile, so it is taken from the subscription.
+        """
+        deadline = time.monotonic() + timeout
+        subscription = self._subscription
+        while (subscription is not None and self._last is None and self._node.context.ok()
+               and not is_ending()):
+            remaining = deadline - time.monotonic()
+            if remaining <= 0.0:
+                return
+            with subscription.handle, self._node.context.handle:
+                wait_set = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, self._node.context.handle)
+                wait_set.clear_entities()
+                wait_set.add_subscription(subscription.handle)
+                wait_set.wait(int(1e9 * min(remaining, LOOK_UP)))
+                taken = subscription.handle.take_message(String, False)
+            if taken is not None:
+                self._on_message(taken[0])

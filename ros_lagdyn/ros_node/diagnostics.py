@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes to /diagnostics once a second: rates, ages, latencies, refused messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+
+from ros_lagdyn.joint_state_table import NOTES, JointStateTable
+from ros_lagdyn.live_model import LiveModel
+
+SECOND = 1_000_000_000  # [ns]
+
+
+class Traffic:
+    """Counts what comes in and what goes out between two reports.
+
+    Attributes:
+        received: joint states since the last report.
+        latencies: of the answers since the last report [s], from receipt to the last output.
+        newest_stamp: of the newest joint state that was usable [ns]; 0 before.
+        refused: references and wrenches refused since the start, by topic.
+    """
+
+    def __init__(self) -> None:
+        """Start the first period."""
+        self.received = 0
+        self.latencies: list[float] = []
+        self.newest_stamp = 0
+        self.refused = dict.fromkeys(('reference', 'external_wrench'), 0)
+        self._since = time.monotonic()
+
+    def next_period(self) -> dict[str, str]:
+        """Return rates and latencies of the period that ends now, and start the next one."""
+        now = time.monotonic()
+        period = max(now - self._since, 1e-9)
+        p50, p99 = np.percentile(self.latencies or [float('nan')], (50, 99))
+        values = {
+            'rate in [Hz]': f'{self.received / period:.1f}',
+            'rate out [Hz]': f'{len(self.latencies) / period:.1f}',
+            'latency p50 [ms]': f'{1e3 * p50:.3f}',
+            'latency p99 [ms]': f'{1e3 * p99:.3f}',
+        }
+        self.received, self.latencies, self._since = 0, [], now
+        return values
+
+
+def status(name: str, hardware_id: str, level: bytes, message: str,
+           values: Mapping[str, str]) -> DiagnosticStatus:
+    """Return one status with its values."""
+    return DiagnosticStatus(
+        level=level, name=name, hardware_id=hardware_id, message=message,
+        values=[KeyValue(key=key, value=value) for key, value in values.items()])
+
+
+def model_status(name: str, state: str, model: LiveModel | None, fault: str,
+                 awaited: str) -> DiagnosticStatus:
+    """Return the status of the model: which one, or what is missing.
+
+    Args:
+        name: of the status.
+        state: of the lifecycle.
+        model: the one in force, if any.
+        fault: why the last configuration or description was refused, if it was.
+        awaited: what an unconfigured node waits for.
+    """
+    level = DiagnosticStatus.ERROR if fault else DiagnosticStatus.OK
+    if model is None:
+        return status(name, '', level if fault else DiagnosticStatus.WARN, fault or awaited,
+                      {'state': state})
+    return status(
+        name, model.arm.name, level, fault or model.note or 'engines agree, physical laws hold',
+        {'state': state, 'engine': model.dynamics.engine,
+         'check_engine': model.check_dynamics.engine, 'joints': ', '.join(model.joints)})
+
+
+def traffic_status(name: str, hardware_id: str, traffic: Traffic, table: JointStateTable, *,
+                   topic: str, is_active: bool, now_ns: int, now: float) -> DiagnosticStatus:
+    """Return the status of the joint states, and start the next period.
+
+    Args:
+        name: of the status.
+        hardware_id: name of the robot.
+        traffic: what was counted.
+        table: where joint states are entered.
+        topic: full name of the topic of joint states.
+        is_active: whether the node answers.
+        now_ns: time of the node's clock [ns].
+        now: steady time [s].
+    """
+    level, text = DiagnosticStatus.WARN, ''
+    if not is_active:
+        level, text = DiagnosticStatus.OK, 'not active'
+    elif traffic.latencies:
+        level, text = DiagnosticStatus.OK, 'joint states are answered'
+    elif not traffic.received:
+        text = f'no joint states on {topic}'
+    elif table.unknown_names and len(table.missing(now)) == len(table.joints):
+        text = (f'joint states on {topic} name none of the joints of the arm: they name '
+                f'{", ".join(table.unknown_names)}; the arm has {", ".join(table.joints)}')
+    else:
+        text = f'joint states on {topic} cannot be answered'
+        if missing := table.missing(now):
+            text += f', missing or too old: {", ".join(missing)}'
+    values = traffic.next_period()
+    if traffic.newest_stamp:
+        values['age of data [s]'] = f'{(now_ns - traffic.newest_stamp) / SECOND:.3f}'
+    noted = {'repeated_stamp', 'clock_reset'} & set(NOTES)
+    values |= {f'{"noted" if key in noted else "refused"}: {key}': str(count)
+               for key, count in table.counts.items()}
+    values |= {f'refused: {key}': str(count) for key, count in traffic.refused.items()}
+    return status(name, hardware_id, level, text, values)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node `lagdyn`: joint states in; torques, gravity compensation and mass matrix out."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from lifecycle_msgs.srv import ChangeState
+from rclpy.duration import Duration
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.publisher import Publisher
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from ros_lagdyn.errors import LagdynError
+from ros_lagdyn.live_model import LiveModel
+from ros_lagdyn.ros_node.description import RobotDescription
+from ros_lagdyn.ros_node.diagnostics import model_status, traffic_status
+from ros_lagdyn.ros_node.fast_lane import waiting_messages
+from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, settings_of
+from ros_lagdyn.ros_node.outputs import Outputs, create_publishers
+from ros_lagdyn.ros_node.parameters import Parameters, Values
+from ros_lagdyn.ros_node.pipeline import Pipeline, steady
+from ros_lagdyn.ros_node.running import run
+
+WARN_EVERY = 5.0  # [s], for each kind of warning
+REPORT_EVERY = 1.0  # [s]
+PURPOSE = 'Answers joint states with torques, gravity compensation and mass matrix, checked live.'
+
+
+class DynamicsNode(LifecycleNode):
+    """A lifecycle node around a Pipeline, whose model is replaced whole when something changes.
+
+    Attributes:
+        fast_lane: the subscription to joint states, while active.
+        is_ending: asked where the node waits for something: whether the process is to end.
+    """
+
+    def __init__(self, name: str = 'lagdyn', **arguments: Any) -> None:
+        """Declare parameters; configure and activate by itself unless autostart is false.
+
+        Raises:
+            InvalidArgumentError: a parameter's value is refused.
+        """
+        super().__init__(name, **arguments)
+        self.fast_lane: Subscription | None = None
+        self.is_ending: Callable[[], bool] = lambda: False
+        self._pipeline: Pipeline | None = None  # while configured
+        self._outlets: dict[str, Publisher] = {}
+        self._inlets: list[Subscription] = []
+        self._is_finalized = False
+        self._text = ''  # of the URDF that the model is made from, or is to be
+        self._fault = ''  # why the last configuration or description was refused
+        self._next_warning: dict[str, float] = {}  # steady time [s] by kind
+        self._declared = Parameters(self, NODE_PARAMETERS)
+        values = self._declared.values
+        _require_ordered_tolerances(values)
+        self._declared.accept = self._accept
+        self._survive_impossible_transitions()
+        self._starts_itself = values['autostart']
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_timer(REPORT_EVERY, self._report)
+        self._description = RobotDescription(
+            self, values['robot_description'], self._on_description)
+        if self._starts_itself:
+            self._reminder = self.create_timer(
+                values['robot_description_timeout'] or WARN_EVERY, self._remind)
+
+    # -- lifecycle ---------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> str:
+        if self._is_finalized:
+            return 'finalized'
+        if self._pipeline is None:
+            return 'unconfigured'
+        return 'inactive' if self.fast_lane is None else 'active'
+
+    @property
+    def _awaited(self) -> str:
+        if self._text:
+            return 'waiting to be configured'
+        return self._description.awaited
+
+    def _remind(self) -> None:
+        if self._text or not self._starts_itself:
+            self._reminder.cancel()
+        else:
+            self.get_logger().warning(self._awaited)
+
+    def _survive_impossible_transitions(self) -> None:
+        """Refuse a transition that the state does not allow; rclpy would end the process."""
+        service = next(one for one in self.services if one.srv_type is ChangeState)
+        change_state = service.callback
+
+        def change_state_or_refuse(request: Any, response: Any) -> Any:
+            try:
+                return change_state(request, response)
+            except _rclpy.RCLError:
+                wanted = request.transition.label or request.transition.id
+                self.get_logger().warning(
+                    f'transition {wanted} refused: not possible while {self._state}')
+                response.success = False
+                return response
+
+        service.callback = change_state_or_refuse
+
+    def _start_soon(self) -> None:
+        """Configure and activate in a callback of its own, after the current one."""
+        def start() -> None:
+            self.destroy_timer(timer)
+            if self._starts_itself and (
+                    self.trigger_configure() == TransitionCallbackReturn.SUCCESS):
+                self.trigger_activate()
+
+        timer = self.create_timer(0.0, start)
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Build the engines of the description and test them."""
+        values = self._declared.values
+        try:
+            if not self._text:
+                self._description.wait(values['robot_description_timeout'], self.is_ending)
+            if not self._text:
+                raise LagdynError(
+                    f'no description within {values["robot_description_timeout"]:g} s, '
+                    + self._awaited)
+            model = self._tested_model(self._text, values)
+            self._outlets = create_publishers(self)
+            self._pipeline = Pipeline(
+                model, self._outputs(model, values), values, clock=self.get_clock(),
+                warn=self._warn)
+        except LagdynError as error:
+            self._fault = f'not configured: {error}'
+            self.get_logger().error(self._fault)
+            self._forget()
+            return TransitionCallbackReturn.FAILURE
+        except Exception:
+            # rclpy goes to on_error without a word.
+            self.get_logger().error('not configured: ' + traceback.format_exc())
+            raise
+        self._fault = ''
+        self._starts_itself = False  # from now on it obeys
+        self._inlets = [
+            self.create_subscription(
+                JointTrajectory, '~/reference', self._pipeline.take_reference, 10),
+            self.create_subscription(
+                WrenchStamped, '~/external_wrench', self._pipeline.take_wrench,
+                qos_profile_sensor_data),
+        ]
+        return super().on_configure(state)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Answer joint states from now on."""
+        assert self._pipeline is not None
+        self._pipeline.table.reset()
+        self.fast_lane = self.create_subscription(
+            JointState, 'joint_states', self._on_joint_state, qos_profile_sensor_data)
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Answer no longer; a controller gets a last command of zeros."""
+        self._stop_answering()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Forget the model, keep the last description."""
+        self._forget()
+        return super().on_cleanup(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Let go of everything."""
+        self._starts_itself = False
+        self._is_finalized = True
+        self._stop_answering()
+        self._forget()
+        return super().on_shutdown(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Go back to unconfigured after an unexpected fault in a transition."""
+        self._stop_answering()
+        self._forget()
+        return TransitionCallbackReturn.SUCCESS
+
+    def close(self) -> None:
+        """Let go of the arm and make sure that it is heard, before the process ends."""
+        if self.fast_lane is not None:
+            self._stop_answering()
+            self._outlets['~/command'].wait_for_all_acked(Duration(seconds=1))
+
+    def _stop_answering(self) -> None:
+        if self.fast_lane is None:
+            return
+        assert self._pipeline is not None
+        self._pipeline.outputs.let_go()
+        self._pipeline.outputs.clear_markers()
+        self.destroy_subscription(self.fast_lane)
+        self.fast_lane = None
+
+    def _forget(self) -> None:
+        self._pipeline = None
+        for subscription in self._inlets:
+            self.destroy_subscription(subscription)
+        for publisher in self._outlets.values():
+            self.destroy_publisher(publisher)
+        self._inlets, self._outlets = [], {}
+
+    # -- the model ---------------------------------------------------------------------------
+
+    @property
+    def _full_name(self) -> str:
+        return self.get_fully_qualified_name().removeprefix('/')
+
+    def _tested_model(self, text: str, values: Values) -> LiveModel:
+        model = LiveModel(text, settings_of(values))
+        seconds = model.self_test()
+        log = self.get_logger()
+        if model.note:
+            log.warning(model.note)
+        log.info(f'robot "{model.arm.name}" with joints {", ".join(model.joints)}: '
+                 f'{model.dynamics.engine} checked by {model.check_dynamics.engine}; self-test '
+                 f'passed in {1e3 * seconds:.0f} ms')
+        return model
+
+    def _outputs(self, model: LiveModel, values: Values) -> Outputs:
+        return Outputs(self._full_name, model, values, self._outlets)
+
+    def _on_description(self, text: str) -> None:
+        """Take a new text: replace the model where there is one, else start with it."""
+        if self._pipeline is None:
+            self._text = text
+            if self._starts_itself:
+                self._start_soon()
+            return
+        try:
+            self._replace(text, self._declared.values)
+        except LagdynError as error:
+            self._fault = f'new description refused, the old one stays in force: {error}'
+            self.get_logger().error(self._fault)
+
+    def _accept(self, values: Values) -> None:
+        """Take changed parameters, all at once between two joint states, or refuse them.
+
+        Raises:
+            LagdynError: they do not fit the arm or each other.
+        """
+        _require_ordered_tolerances(values)
+        given = values['robot_description']
+        is_new = bool(given.strip()) and given != self._declared.values['robot_description']
+        if self._pipeline is not None:
+            self._replace(given if is_new else self._text, values)
+        if is_new:
+            self._description.ignore_topic()
+            if self._pipeline is None:
+                self._on_description(given)
+        elif self._pipeline is None and self._starts_itself and self._text:
+            self._start_soon()  # what was refused before may be right now
+
+    def _replace(self, text: str, values: Values) -> None:
+        """Let another description or other values count, if they can.
+
+        Raises:
+            LagdynError: they cannot; nothing has changed then.
+        """
+        assert self._pipeline is not None
+        old, previous = self._declared.values, self._pipeline.outputs
+        model = self._pipeline.model
+        if text != self._text or any(
+                values[name] != old[name] for name in values if name not in WITHOUT_MODEL):
+            model = self._tested_model(text, values)
+        outputs = self._outputs(model, values)
+        if self.fast_lane is not None:
+            if not outputs.commands_like(previous):
+                previous.let_go()
+            if not outputs.has_markers:
+                previous.clear_markers()
+        self._pipeline.use(model, outputs, values)
+        self._text = text
+        self._fault = ''
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def take_fast_lane(self) -> None:
+        """Answer the newest of the joint states that wait."""
+        if self.fast_lane is not None and self._pipeline is not None:
+            self._pipeline.take(waiting_messages(self.fast_lane))
+
+    def _on_joint_state(self, message: JointState) -> None:
+        """Answer a joint state that an executor brings, or a newer one that waits."""
+        if self.fast_lane is not None and self._pipeline is not None:
+            self._pipeline.take(chain((message,), waiting_messages(self.fast_lane)))
+
+    def _warn(self, kind: str, text: str) -> None:
+        now = steady()
+        if now >= self._next_warning.get(kind, now):
+            self._next_warning[kind] = now + WARN_EVERY
+            self.get_logger().warning(text)
+
+    def _report(self) -> None:
+        """Publish diagnostics."""
+        pipeline = self._pipeline
+        now = self.get_clock().now()
+        message = DiagnosticArray()
+        message.header.stamp = now.to_msg()
+        message.status = [model_status(
+            f'{self._full_name}: model', self._state,
+            None if pipeline is None else pipeline.model, self._fault,
+            self._awaited)]
+        if pipeline is not None:
+            message.status += [
+                traffic_status(
+                    f'{self._full_name}: joint states', pipeline.model.arm.name,
+                    pipeline.traffic, pipeline.table,
+                    topic=self.resolve_topic_name('joint_states'),
+                    is_active=self.fast_lane is not None, now_ns=now.nanoseconds, now=steady()),
+                pipeline.outputs.cross_check.report(),
+            ]
+        self._diagnostics.publish(message)
+
+
+def _require_ordered_tolerances(values: Values) -> None:
+    warn, error = values['cross_check.warn_tolerance'], values['cross_check.error_tolerance']
+    if warn > error:
+        raise LagdynError('cross_check.warn_tolerance must be at most cross_check.error_tolerance,'
+                          f' got {warn} and {error}')
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the node until SIGINT or SIGTERM; return the exit code."""
+    return run('dynamics_node', PURPOSE, DynamicsNode, arguments)
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

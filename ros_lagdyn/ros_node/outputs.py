@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node says about one model: its messages, prepared for its joints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, Header
+from visualization_msgs.msg import MarkerArray
+
+from ros_lagdyn.cross_check import Disagreement
+from ros_lagdyn.errors import InvalidArgumentError, UnknownNameError
+from ros_lagdyn.live_model import Answer, LiveModel, State
+from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.ros_node.markers import ArmMarkers
+from ros_lagdyn.ros_node.messages import ArrayMessage, CrossCheckMessage, JointMessage
+from ros_lagdyn.ros_node.parameters import Values
+
+# Topic -> type; reliable, so that reliable and best-effort subscribers both match.
+TOPICS: dict[str, Any] = {
+    '~/inverse_dynamics': JointState,
+    '~/gravity_compensation': JointState,
+    '~/coriolis': JointState,
+    '~/mass_matrix': Float64MultiArray,
+    '~/actuator_torques': JointState,
+    '~/cross_check': DiagnosticArray,
+    '~/residual': JointState,
+    '~/command': Float64MultiArray,
+    '~/markers': MarkerArray,
+}
+QOS = QoSProfile(depth=10)
+NEWEST_ONLY = QoSProfile(depth=1)  # an old torque is worse than none
+
+
+def create_publishers(node: Node) -> dict[str, Publisher]:
+    """Return a publisher for each of TOPICS."""
+    return {topic: node.create_publisher(
+        kind, topic, NEWEST_ONLY if topic == '~/command' else QOS)
+        for topic, kind in TOPICS.items()}
+
+
+class Outputs:
+    """Prepared messages of one model, and the publishers they go to."""
+
+    def __init__(self, name: str, model: LiveModel, values: Values,
+                 publishers: dict[str, Publisher]) -> None:
+        """Prepare all messages.
+
+        Args:
+            name: of the node, for diagnostics.
+            model: the arm.
+            values: of the node's parameters.
+            publishers: what create_publishers() returned.
+
+        Raises:
+            UnknownNameError: command.joints or tool_frame name something that there is not.
+            InvalidArgumentError: command.joints names a joint twice.
+        """
+        joints = model.joints
+        arm = model.arm
+        root = next(iter(arm.frames))
+        self._header = Header(frame_id=values['frame_prefix'] + root)
+        self._model = model
+        self._publish = {topic: publisher.publish for topic, publisher in publishers.items()}
+        self._inverse_dynamics = JointMessage(joints, self._header, with_state=True)
+        self._gravity = JointMessage(joints, self._header)
+        self._coriolis = JointMessage(joints, self._header)
+        self._residual = JointMessage(joints, self._header)
+        self._actuators = JointMessage(model.actuators, self._header) if model.actuators else None
+        self._mass_matrix = ArrayMessage(rows=joints, columns=joints)
+        self.cross_check = CrossCheckMessage(
+            f'{name}: cross-check', arm.name,
+            (model.dynamics.engine, model.check_dynamics.engine),
+            (values['cross_check.warn_tolerance'], values['cross_check.error_tolerance']),
+            self._header)
+        self._mode = values['command.mode']
+        self._gravity_subtracted = values['residual.gravity_subtracted']
+        commanded = tuple(values['command.joints']) or joints
+        self._commands_motors = not set(commanded) <= set(joints)
+        known = model.actuators if self._commands_motors else joints
+        for joint in commanded:
+            if joint not in known:
+                raise UnknownNameError('joint in command.joints', joint, tuple(
+                    dict.fromkeys((*joints, *model.actuators))))
+        if len(set(commanded)) != len(commanded):
+            raise InvalidArgumentError(
+                f'command.joints must be different joints, got {list(commanded)}')
+        self._commanded = commanded
+        self._command_order = np.array([known.index(joint) for joint in commanded])
+        self._command = ArrayMessage(joints=commanded)
+        tool = values['tool_frame'] or model.tip
+        arm.frame(tool)
+        self._markers = (ArmMarkers(model.dynamics, tool, self._header.frame_id)
+                         if values['markers.enabled'] else None)
+
+    @property
+    def has_markers(self) -> bool:
+        """Say whether markers are wanted."""
+        return self._markers is not None
+
+    def publish(self, stamp: Time, wished: State, answer: Answer, measured: Array | None) -> None:
+        """Publish all that follows from one joint state, the torques for a controller first.
+
+        Args:
+            stamp: of the joint state.
+            wished: the state for which the torque was asked.
+            answer: what the model says.
+            measured: efforts (n,) of the joint state, or None where it has none.
+        """
+        self._header.stamp = stamp
+        gravity, torque = answer.terms.gravity, answer.torque
+        if self._mode != 'off':
+            self.command(gravity if self._mode == 'gravity' else torque)
+        message = self._inverse_dynamics
+        message.position[:] = wished.q
+        message.velocity[:] = wished.v
+        message.effort[:] = torque
+        self._publish['~/inverse_dynamics'](message.message)
+        self._gravity.effort[:] = gravity
+        self._publish['~/gravity_compensation'](self._gravity.message)
+        self._coriolis.effort[:] = answer.coriolis
+        self._publish['~/coriolis'](self._coriolis.message)
+        self._mass_matrix.data[:] = answer.terms.mass_matrix
+        self._publish['~/mass_matrix'](self._mass_matrix.message)
+        if self._actuators is not None:
+            self._actuators.effort[:] = self._model.actuator_torques(torque)
+            self._publish['~/actuator_torques'](self._actuators.message)
+        if measured is not None:
+            model_torque = torque - gravity if self._gravity_subtracted else torque
+            self._residual.effort[:] = measured - model_torque
+            self._publish['~/residual'](self._residual.message)
+
+    def publish_cross_check(self, found: Disagreement) -> None:
+        """Publish a disagreement, with the stamp of the last joint state."""
+        self.cross_check.fill(found)
+        self._publish['~/cross_check'](self.cross_check.message)
+
+    def publish_markers(self, q: Array, g: Array) -> None:
+        """Publish the drawing of a pose (n,) and its gravity torques (n,)."""
+        if self._markers is not None:
+            self._publish['~/markers'](self._markers.message(q, g, self._header.stamp))
+
+    def clear_markers(self) -> None:
+        """Take the drawing off the screen."""
+        if self._markers is not None:
+            self._publish['~/markers'](self._markers.delete_all())
+
+    def command(self, torque: Array) -> None:
+        """Send joint torques (n,) to the controller."""
+        if self._commands_motors:
+            torque = self._model.actuator_torques(torque)
+        self._command.data[:] = torque[self._command_order]
+        self._publish['~/command'](self._command.message)
+
+    def commands_like(self, other: Outputs) -> bool:
+        """Say whether the next command will replace each torque that `other` commanded."""
+        return other._mode == 'off' or (
+            self._mode != 'off' and self._commanded == other._commanded)
+
+    def let_go(self) -> None:
+        """Send zeros: an effort controller would hold the last torque for ever."""
+        if self._mode != 'off':
+            self.command(np.zeros(len(self._model.joints)))

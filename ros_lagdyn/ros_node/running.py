@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a node as a process: arguments, signals, a clean end."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.utilities import remove_ros_args
+
+from ros_lagdyn.errors import InvalidArgumentError, LagdynError
+from ros_lagdyn.ros_node import fast_lane
+
+BAD_INPUT = 2
+
+
+USAGE = """usage: {program} [--ros-args -p <parameter>:=<value> --params-file <file> ...]
+
+{purpose}
+
+Topics and parameters are in the README of ros_lagdyn; while the node runs, `ros2 param describe`
+explains its parameters.
+"""
+
+
+def run(program: str, purpose: str, make_node: Callable[[], Any],
+        arguments: list[str] | None) -> int:
+    """Make a node and serve it until SIGINT or SIGTERM.
+
+    The node has what fast_lane.spin() needs, and an attribute `is_ending` for a function that says
+    whether a signal has come. Where it has `close()`, that is called while it can still publish.
+
+    Returns:
+        The exit code: 0, or 2 where an argument or a parameter is refused.
+    """
+    given = sys.argv if arguments is None else [program, *arguments]
+    signalled: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: signalled.append(number))
+    node = None
+    try:
+        own = remove_ros_args(given)[1:]
+        if {'-h', '--help'} & set(own):
+            print(USAGE.format(program=program, purpose=purpose), end='')
+            return 0
+        if own:
+            raise InvalidArgumentError(f'unknown argument "{own[0]}", see --help')
+        # rclpy's own handlers would shut the context down before the node can say goodbye.
+        rclpy.init(args=given, signal_handler_options=SignalHandlerOptions.NO)
+        node = make_node()
+    except Exception as error:
+        if not isinstance(error, LagdynError) and 'ROSArgs' not in type(error).__name__ \
+                and 'arguments' not in str(error):
+            raise  # rclpy has several errors for what stands after --ros-args
+        print(f'{program}: ' + ' '.join(str(error).split()), file=sys.stderr)
+        rclpy.try_shutdown()
+        return BAD_INPUT
+    gc.collect()
+    gc.freeze()  # what lives as long as the process need not be looked at again and again
+    node.is_ending = lambda: bool(signalled)
+    fast_lane.spin(node, until=node.is_ending)
+    if hasattr(node, 'close'):
+        node.close()
+    node.destroy_node()
+    rclpy.try_shutdown()
+    return 0
