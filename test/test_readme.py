@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
 import re
 import shlex
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import ros_lagdyn
-from ros_lagdyn import command_line, load_arm, shipped_urdf
+from ros_lagdyn import command_line, joint_state_table, load_arm, shipped_urdf
 from ros_lagdyn.closed_form_dynamics import ClosedFormDynamics
 from ros_lagdyn.laws import LAW_NAMES
 from ros_lagdyn.shipped_arms import SHIPPED_ARMS, STEMS
@@ -68,6 +70,50 @@ def test_each_stem_names_a_urdf_a_formula_and_a_config(stem: str) -> None:
     for pattern in ('urdf/<stem>.urdf', 'ros_lagdyn/closed_form/<stem>.py', 'config/<stem>.yaml'):
         assert f'`{pattern}`' in README
         assert (ROOT / pattern.replace('<stem>', stem)).is_file()
+
+
+# -- the node --------------------------------------------------------------------------------
+
+
+def shown(default: object) -> str:
+    """Return a default as the README writes it."""
+    if default in ('', []):
+        return 'empty'
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+@pytest.mark.parametrize(('header', 'module', 'name'), [
+    ('parameter', 'node_parameters', 'NODE_PARAMETERS'),
+    ('simulator parameter', 'arm_simulator', 'PARAMETERS'),
+])
+def test_tables_of_parameters_are_those_of_the_code(header: str, module: str, name: str) -> None:
+    """Name, type, default, meaning and allowed values, in the code's order."""
+    pytest.importorskip('rclpy', reason='needs rclpy')
+    specs = getattr(importlib.import_module(f'ros_lagdyn.ros_node.{module}'), name)
+    expected = [
+        [f'`{spec.name}`', spec.type.name.lower().replace('_array', '[]'), shown(spec.default),
+         spec.description + (f' ({spec.allowed})' if spec.allowed else '')] for spec in specs]
+    assert table(header) == expected
+
+
+def test_table_of_published_topics_is_that_of_the_code() -> None:
+    """Topic and type of each, in the code's order, and /diagnostics."""
+    pytest.importorskip('rclpy', reason='needs rclpy')
+    from ros_lagdyn.ros_node.outputs import TOPICS
+
+    expected = {topic: f'{kind.__module__.split(".")[0]}/{kind.__name__}'
+                for topic, kind in TOPICS.items()}
+    rows = {in_backticks(row[0])[0]: row[1] for row in table('published topic')}
+    assert rows == expected | {'/diagnostics': 'diagnostic_msgs/DiagnosticArray'}
+
+
+def test_decisions_about_joint_states_are_those_of_the_code() -> None:
+    """docs/joint_states.md has the table that the code is documented with."""
+    text = (ROOT / 'docs' / 'joint_states.md').read_text(encoding='utf-8')
+    decided = [line for line in (joint_state_table.__doc__ or '').splitlines()
+               if line.startswith('|')]
+    assert len(decided) > 10
+    assert [line for line in text.splitlines() if line.startswith('|')] == decided
 
 
 # -- Python ----------------------------------------------------------------------------------
@@ -127,7 +173,8 @@ def test_number_of_laws() -> None:
 def test_lagdyn_command_lines_are_possible(command: str) -> None:
     """Each has a subcommand and options that the parser knows."""
     options = command_line._parser().parse_args(shlex.split(command)[1:])
-    for name in getattr(options, 'urdf', []):
+    urdf = getattr(options, 'urdf', [])
+    for name in [urdf] if isinstance(urdf, str) else urdf:
         assert name in STEMS or name.endswith('.urdf')
 
 
@@ -155,13 +202,37 @@ def test_exit_codes() -> None:
                      r'2 when an input is bad', sentence)
 
 
-def test_launch_files_that_are_named_exist() -> None:
-    """`ros2 launch ros_lagdyn <file> <argument>:=<arm>` names a file, its argument and an arm."""
-    for file, argument, value in re.findall(
-            r'ros2 launch ros_lagdyn (\S+\.launch\.py) (\w+):=(\w+)', README):
-        text = (ROOT / 'launch' / file).read_text(encoding='utf-8')
-        assert f"'{argument}'" in text
-        assert value in STEMS
+def launch_arguments(file: str) -> dict[str, dict[str, object]]:
+    """Return what a launch file declares: by name the literals of each argument."""
+    tree = ast.parse((ROOT / 'launch' / file).read_text(encoding='utf-8'))
+    return {
+        call.args[0].value: {keyword.arg: ast.literal_eval(keyword.value)
+                             for keyword in call.keywords
+                             if isinstance(keyword.value, ast.Constant)}
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and getattr(call.func, 'id', '') == 'DeclareLaunchArgument'}
+
+
+def test_table_of_launch_arguments_is_that_of_the_launch_file() -> None:
+    """Name, default and meaning, in its order; what is no literal depends on the arm."""
+    expected = [
+        [f'`{name}`', str(literals.get('default_value', "the arm's own")) or 'empty',
+         literals['description']]
+        for name, literals in launch_arguments('lagdyn.launch.py').items()]
+    assert table('launch argument') == expected
+
+
+def test_launch_commands_name_files_and_arguments() -> None:
+    """`ros2 launch ros_lagdyn <file> <argument>:=<value> ...` can be run."""
+    commands = re.findall(r'ros2 launch ros_lagdyn (\S+\.launch\.py)((?: \w+:=\S+)*)', README)
+    assert commands
+    known = set().union(*(launch_arguments(path.name) for path in (ROOT / 'launch').iterdir()
+                          if path.name.endswith('.launch.py')))
+    for file, arguments in commands:
+        assert (ROOT / 'launch' / file).is_file()
+        for name, value in re.findall(r'(\w+):=(\w+)', arguments):
+            assert name in known
+            assert name != 'arm' or value in STEMS
 
 
 def test_links_and_files_that_are_named_exist() -> None:
