@@ -13,11 +13,12 @@ counter. Each counter has the name of the reason or note.
 | positions not as many as names; velocities or efforts neither as many nor none | refused | \
 `wrong_length` |
 | one of the arm's joints named twice | refused | `repeated_name` |
-| NaN or infinite position of one of the arm's joints | refused, whole | `position_not_finite` |
-| NaN or infinite value of another joint | ignored | |
-| velocity missing, NaN or infinite | derived from that joint's positions, low-passed at \
+| position of one of the arm's joints NaN, infinite or beyond 1e9 | refused, whole | \
+`impossible_position` |
+| impossible value of another joint | ignored | |
+| velocity missing, NaN, infinite or beyond 1e9 | derived from that joint's positions, low-passed at \
 `velocity.cutoff`; goes on from the last velocity; 0 at a first position | |
-| effort missing, NaN or infinite | that joint's effort is unknown; no efforts at all unless \
+| effort missing, NaN, infinite or beyond 1e9 | that joint's effort is unknown; no efforts at all unless \
 every joint has one | |
 | time stamp of a joint repeated | values as sent, derivatives held, answered | `repeated_stamp` |
 | stamp of all its joints back by up to 1 s | refused | `stamp_went_back` |
@@ -45,6 +46,7 @@ from operator import index
 
 import numpy as np
 
+from ros_lagdyn.dynamics import LARGEST_STATE
 from ros_lagdyn.errors import InvalidArgumentError
 from ros_lagdyn.filtered_derivative import MAX_GAP, SECOND, FilteredDerivative
 from ros_lagdyn.rigid_body import Array
@@ -56,7 +58,7 @@ REASONS = (
     'no_position',
     'wrong_length',
     'repeated_name',
-    'position_not_finite',
+    'impossible_position',
     'stamp_went_back',
     'incomplete',
 )
@@ -281,15 +283,15 @@ class JointStateTable:
             q = positions[i]
             v = velocities[i] if n_velocities else nan
             effort = efforts[i] if n_efforts else nan
-            if not isfinite(q):
-                return 'position_not_finite'
+            if not abs(q) <= LARGEST_STATE:  # nor is NaN
+                return 'impossible_position'
             # float() makes Python's own numbers of numpy's, which are slow one by one.
             samples.append(
                 (
                     k,
                     float(q),
-                    float(v) if isfinite(v) else nan,
-                    float(effort) if isfinite(effort) else nan,
+                    float(v) if abs(v) <= LARGEST_STATE else nan,
+                    float(effort) if abs(effort) <= LARGEST_STATE else nan,
                 )
             )
         return samples

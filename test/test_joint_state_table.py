@@ -184,14 +184,14 @@ def test_repeated_name(table: JointStateTable) -> None:
     assert_refused(table, 'repeated_name', 1, names, [0.1, 0.2, 0.1], [], [])
 
 
-@pytest.mark.parametrize('bad', [nan, inf, -inf])
-def test_position_not_finite(table: JointStateTable, bad: float) -> None:
-    """A NaN or infinite position of one of our joints: the whole message is refused."""
+@pytest.mark.parametrize('bad', [nan, inf, -inf, 1.1e9, -1e308, 10**400])
+def test_impossible_position(table: JointStateTable, bad: float) -> None:
+    """A position of one of our joints that no joint can have: the whole message is refused."""
     send(table, 0)
-    assert_refused(table, 'position_not_finite', 1, ['shoulder', 'elbow'], [0.5, bad], [], [])
+    assert_refused(table, 'impossible_position', 1, ['shoulder', 'elbow'], [0.5, bad], [], [])
 
 
-@pytest.mark.parametrize('velocities', [[], [nan, nan], [inf, -inf]])
+@pytest.mark.parametrize('velocities', [[], [nan, nan], [inf, -inf], [1e10, -1e300]])
 def test_missing_velocity_is_derived(table: JointStateTable, velocities: list[float]) -> None:
     """Without velocities they are derived from positions: 0, the quotient, then low-passed."""
     q = [0.0, 0.01, 0.05, 0.04]
@@ -435,7 +435,7 @@ def test_settings_may_change(table: JointStateTable) -> None:
 
 def test_acceleration_starts_anew_with_velocity(table: JointStateTable) -> None:
     """Where a velocity has to start anew, the step to the next one is no acceleration."""
-    for step, q in enumerate([0.0, 0.01, 1e308, 0.0, 0.05]):
+    for step, q in ((0, 0.0), (1, 0.01), (200, 0.0), (201, 0.05)):  # a gap of 2 s
         send(table, step, ['shoulder', 'elbow'], [q, q], [], [])
     assert table.v.tolist() == pytest.approx([5.0, 5.0])
     assert table.a.tolist() == [0.0, 0.0]
@@ -463,7 +463,6 @@ class Nasty:
         (GOOD[0], [0.1, 0.2], [], 5.0),
         (GOOD[0], ['0.1', 0.2], [], []),
         (GOOD[0], [None, 0.2], [], []),
-        (GOOD[0], [0.1, 10**400], [], []),
         (GOOD[0], {1: 0.1, 2: 0.2}, [], []),
         (GOOD[0], [0.1, 0.2], [1j, 0.0], []),
         (GOOD[0], [0.1, 0.2], [], [[], 0.0]),
@@ -498,8 +497,8 @@ def test_malformed_time(table: JointStateTable, times: dict[str, Any]) -> None:
 
 
 def test_huge_numbers_do_not_raise(table: JointStateTable) -> None:
-    """Stamps of any size and positions at the end of the floats give finite derivatives."""
-    for step, q in enumerate([1e308, -1e308, 1e308, 0.0, 0.0, 0.0]):
+    """Stamps of any size and the largest positions give finite derivatives."""
+    for step, q in enumerate([1e9, -1e9, 1e9, 0.0, 0.0, 0.0]):
         assert send(table, step, ['shoulder', 'elbow'], [q, q], [nan, q], []).usable
         assert np.isfinite([table.q, table.v, table.a]).all()
     for stamp in (10**400, -(10**400), 10**400, 0):
@@ -562,8 +561,8 @@ class Reference:
             return 'wrong_length', ''
         if len(set(ours)) != len(ours):
             return 'repeated_name', ''
-        if not all(math.isfinite(positions[names.index(name)]) for name in ours):
-            return 'position_not_finite', ''
+        if not all(abs(positions[names.index(name)]) <= 1e9 for name in ours):
+            return 'impossible_position', ''
         found = set()
         for name in ours:
             i = names.index(name)
@@ -597,8 +596,8 @@ class Reference:
             samples.clear()
             found = 'clock_reset'
         self.refused_in_a_row[name] = 0
-        v = v if math.isfinite(v) else nan
-        effort = effort if math.isfinite(effort) else nan
+        v = v if abs(v) <= 1e9 else nan
+        effort = effort if abs(effort) <= 1e9 else nan
         if samples and stamp == samples[-1][0]:
             latest = self.latest[name]
             v = latest['v'] if math.isnan(v) else v

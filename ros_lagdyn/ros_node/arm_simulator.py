@@ -22,7 +22,13 @@ from std_msgs.msg import Float64MultiArray, Header
 from std_srvs.srv import Trigger
 
 from ros_lagdyn.arm import Arm
-from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES, MOST_GRAVITY, load_dynamics
+from ros_lagdyn.dynamics import (
+    EARTH_GRAVITY,
+    ENGINES,
+    LARGEST_STATE,
+    MOST_GRAVITY,
+    load_dynamics,
+)
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError, UnknownNameError
 from ros_lagdyn.joint_stops import home_position, joint_stops
 from ros_lagdyn.recent_wrenches import RecentWrenches
@@ -253,8 +259,8 @@ class ArmSimulator(Node):
         if len(given) != len(plant.command_joints):
             self._ignore(f'it must have {len(plant.command_joints)} numbers, for '
                          f'{", ".join(plant.command_joints)}, got {len(given)}')
-        elif not np.isfinite(given).all():
-            self._ignore(f'it must be finite, got {given.tolist()}')
+        elif not (abs(given) <= LARGEST_STATE).all():
+            self._ignore(f'it must be finite, at most {LARGEST_STATE:g}, got {given.tolist()}')
         else:
             torques = np.zeros(len(plant.arm.joints))
             torques[plant.command_order] = given

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
+from ros_lagdyn.dynamics import LARGEST_STATE
 from ros_lagdyn.errors import InvalidArgumentError
 from ros_lagdyn.live_model import State
 from ros_lagdyn.rigid_body import Array
@@ -48,8 +49,9 @@ class Reference:
                 raise InvalidArgumentError(
                     f'it names {len(names)} joints, but has {len(numbers)} {what}')
             ours = numbers[order] if len(numbers) else None
-            if ours is not None and not np.isfinite(ours).all():
-                raise InvalidArgumentError(f'its {what} must be finite')
+            if ours is not None and not (abs(ours) <= LARGEST_STATE).all():
+                raise InvalidArgumentError(
+                    f'its {what} must be finite, at most {LARGEST_STATE:g}, got {ours.tolist()}')
             found.append(ours)
         q, v, a = found
         if a is None:

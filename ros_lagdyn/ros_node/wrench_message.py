@@ -6,6 +6,8 @@ from __future__ import annotations
 from geometry_msgs.msg import WrenchStamped
 
 from ros_lagdyn.arm import Arm
+from ros_lagdyn.dynamics import LARGEST_STATE
+from ros_lagdyn.errors import InvalidArgumentError
 from ros_lagdyn.generalized_forces import Wrench
 
 
@@ -19,12 +21,15 @@ def wrench_of(message: WrenchStamped, arm: Arm, frame_prefix: str = '') -> Wrenc
             as a link name too.
 
     Raises:
-        LagdynError: no such link, or a number is not finite.
+        LagdynError: no such link, or a number is not finite or beyond all sense.
     """
     frame = message.header.frame_id
     if frame not in arm.frames:
         frame = frame.removeprefix(frame_prefix)
     arm.frame(frame)  # raises for an unknown link
     force, torque = message.wrench.force, message.wrench.torque
-    return Wrench(frame=frame, force=(force.x, force.y, force.z),
-                  torque=(torque.x, torque.y, torque.z), axes='frame')
+    wrench = Wrench(frame=frame, force=(force.x, force.y, force.z),
+                    torque=(torque.x, torque.y, torque.z), axes='frame')
+    if max(map(abs, (*wrench.force, *wrench.torque))) > LARGEST_STATE:
+        raise InvalidArgumentError(f'force and torque must be at most {LARGEST_STATE:g}')
+    return wrench
