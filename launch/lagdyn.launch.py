@@ -38,7 +38,8 @@ def generate_launch_description() -> LaunchDescription:
                 'command_mode',
                 default_value='off',
                 choices=['off', 'gravity', 'inverse_dynamics'],
-                description='Which torques move the arm. off: none, a simulated arm swings by itself.',
+                description='Which torques move the arm. off: none, a simulated arm swings by '
+                'itself.',
             ),
             DeclareLaunchArgument(
                 'engine',
@@ -78,7 +79,7 @@ def generate_launch_description() -> LaunchDescription:
                         'robot_description': ParameterValue(
                             Command(['cat "', LaunchConfiguration('urdf'), '"']), value_type=str
                         ),
-                        # The most it allows: rviz draws torques only where a transform has their stamp.
+                        # The most it allows: rviz draws torques where a transform has their time.
                         'publish_frequency': 1000.0,
                         'use_sim_time': use_sim_time,
                     }

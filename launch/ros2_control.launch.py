@@ -90,7 +90,7 @@ def generate_launch_description() -> LaunchDescription:
                             ),
                             value_type=str,
                         ),
-                        # The most it allows: rviz draws torques only where a transform has their stamp.
+                        # The most it allows: rviz draws torques where a transform has their time.
                         'publish_frequency': 1000.0,
                         'use_sim_time': use_sim_time,
                     }

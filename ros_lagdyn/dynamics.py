@@ -34,7 +34,7 @@ ENGINES = ('closed_form', 'lagrangian', 'pinocchio')
 EARTH_GRAVITY = (0.0, 0.0, -9.81)  # [m/s^2], in the axes of the root link
 
 MOST_GRAVITY = 1e6  # [m/s^2], far above any world's, far below what overflows
-# Of measured or wished positions, rates, accelerations [SI]: beyond it a cosine has lost its digits,
+# Of measured or wished positions, rates and accelerations: beyond it a cosine has lost its digits,
 # below it no product of an engine overflows.
 LARGEST_STATE = 1e9
 

@@ -16,10 +16,10 @@ counter. Each counter has the name of the reason or note.
 | position of one of the arm's joints NaN, infinite or beyond 1e9 | refused, whole | \
 `impossible_position` |
 | impossible value of another joint | ignored | |
-| velocity missing, NaN, infinite or beyond 1e9 | derived from that joint's positions, low-passed at \
-`velocity.cutoff`; goes on from the last velocity; 0 at a first position | |
-| effort missing, NaN, infinite or beyond 1e9 | that joint's effort is unknown; no efforts at all unless \
-every joint has one | |
+| velocity missing, NaN, infinite or beyond 1e9 | derived from that joint's positions, \
+low-passed at `velocity.cutoff`; goes on from the last velocity; 0 at a first position | |
+| effort missing, NaN, infinite or beyond 1e9 | that joint's effort is unknown; no efforts at \
+all unless every joint has one | |
 | time stamp of a joint repeated | values as sent, derivatives held, answered | `repeated_stamp` |
 | stamp of all its joints back by up to 1 s | refused | `stamp_went_back` |
 | stamp of some of its joints back by up to 1 s | those joints skipped, the others taken | \

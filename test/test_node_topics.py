@@ -20,9 +20,9 @@ from shipped import SEED, states_within_limits, text_of
 
 pytest.importorskip('rclpy', reason='rclpy is not installed: no ROS graph to test on')
 
-from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from geometry_msgs.msg import WrenchStamped  # noqa: E402
-from ros_graph import (  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
+from ros_graph import (
     ERROR,
     OK,
     WARN,
@@ -34,15 +34,15 @@ from ros_graph import (  # noqa: E402
     stamp_of,
     values_of,
 )
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import Float64MultiArray  # noqa: E402
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint  # noqa: E402
-from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from visualization_msgs.msg import Marker, MarkerArray
 
-from ros_lagdyn.closed_form.two_link_remote import REMOTE_DRIVE  # noqa: E402
-from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics, load_dynamics  # noqa: E402
-from ros_lagdyn.errors import UnrecognisedMechanismError  # noqa: E402
-from ros_lagdyn.filtered_derivative import FilteredDerivative  # noqa: E402
+from ros_lagdyn.closed_form.two_link_remote import REMOTE_DRIVE
+from ros_lagdyn.dynamics import EARTH_GRAVITY, Dynamics, load_dynamics
+from ros_lagdyn.errors import UnrecognisedMechanismError
+from ros_lagdyn.filtered_derivative import FilteredDerivative
 
 Array = np.ndarray
 

@@ -75,8 +75,8 @@ PARAMETERS = (
                     'counts from the next reset on.'),
     ParameterSpec(
         name='wave_until_command', default=False,
-        description='With hold_until_command: until the first effort_command the arm swings gently '
-                    'around its initial position; then the brakes stop it, and open.'),
+        description='With hold_until_command: until the first effort_command the arm swings '
+                    'gently around its initial position; then the brakes stop it, and open.'),
     ParameterSpec(
         name='friction', default=True,
         description='Whether damping and friction of the URDF act.'),
