@@ -16,6 +16,16 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 'arm',
                 default_value='two_link',
+                choices=[
+                    'two_link',
+                    'two_link_remote',
+                    'five_bar',
+                    'spatial_3r',
+                    'cartesian',
+                    'skew_cartesian',
+                    'prismatic_revolute',
+                    'spherical_pendulum',
+                ],
                 description='Name of a shipped arm: the stem of a file in the urdf folder.',
             ),
             DeclareLaunchArgument(

@@ -104,9 +104,9 @@ class LiveModel:
         text = slim_urdf(read_urdf_text(urdf))
         bare = arm_from_slim_urdf(text)
         gravity = _gravity_in_root(bare, settings)
+        frame = settings.payload_frame or tip_frame(bare)
+        bare.frame(frame)  # raises for an unknown link, also while it carries nothing
         if settings.payload_mass > 0.0:
-            frame = settings.payload_frame or tip_frame(bare)
-            bare.frame(frame)
             text = with_payload(
                 text, frame=frame, mass=settings.payload_mass, com=settings.payload_com)
         self.settings = settings

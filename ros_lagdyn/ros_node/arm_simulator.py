@@ -36,7 +36,7 @@ from ros_lagdyn.rigid_body import Array
 from ros_lagdyn.ros_node.description import DESCRIPTION_PARAMETERS, RobotDescription
 from ros_lagdyn.ros_node.messages import JointMessage
 from ros_lagdyn.ros_node.parameters import Parameters, ParameterSpec, Values
-from ros_lagdyn.ros_node.running import run
+from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run
 from ros_lagdyn.ros_node.wrench_message import wrench_of
 from ros_lagdyn.simulation import ArmSimulation, DivergedError
 from ros_lagdyn.wave import Wave
@@ -44,6 +44,7 @@ from ros_lagdyn.wave import Wave
 PURPOSE = 'Simulates the arm of the robot_description: takes torques, publishes joint states.'
 LONGEST_TICK = 0.1  # [s]: a machine that slept does not make the arm leap
 QUIET = 5.0  # [s] between two warnings of the same kind
+DEAF = 0.1  # [s] after a reset: commands on their way are meant for the state before
 
 PARAMETERS = (
     *DESCRIPTION_PARAMETERS,
@@ -161,6 +162,7 @@ class ArmSimulator(Node):
         self._wrenches = RecentWrenches(values['external_wrench.timeout'])
         self._waved = 0.0  # [s], how long the arm has been waving
         self._ignored = 0  # commands
+        self._deaf_until = 0.0  # steady time [s]
         self._last: int | None = None  # [ns], node clock at the last tick
         self._message = JointMessage((), Header())
 
@@ -178,9 +180,8 @@ class ArmSimulator(Node):
         # Ticks are of a steady clock: that of the node may be simulated, stand or leap.
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer: Timer = self._ticking(values['rate'])
-        if self._plant is None:
-            self._reminder = self.create_timer(
-                values['robot_description_timeout'] or QUIET, self._remind, clock=self._steady)
+        self._reminder = self.create_timer(
+            values['robot_description_timeout'] or QUIET, self._remind, clock=self._steady)
         self._settings.accept = self._accept
 
     # What the arm is.
@@ -243,10 +244,12 @@ class ArmSimulator(Node):
             self._timer = self._ticking(values['rate'])
 
     def _remind(self) -> None:
-        if self._plant is not None:
-            self._reminder.cancel()
-        else:
+        if not self._description.has_come:
             self.get_logger().warning(self._description.awaited)
+        elif lacks_clock(self):
+            self.get_logger().warning(f'{NO_CLOCK}: the arm stands still')
+        else:
+            self._reminder.cancel()
 
     # What acts on it.
 
@@ -254,6 +257,8 @@ class ArmSimulator(Node):
         plant = self._plant
         if plant is None:
             self._ignore('there is no robot_description yet')
+            return
+        if time.monotonic() < self._deaf_until:
             return
         given = np.array(message.data)
         if len(given) != len(plant.command_joints):
@@ -300,6 +305,7 @@ class ArmSimulator(Node):
             response.message = self._description.awaited
         else:
             self._start_again(self._plant)
+            self._deaf_until = time.monotonic() + DEAF
             response.message = 'the arm is in its initial state' + (
                 ', its brakes are on' if self._braked else '')
         return response

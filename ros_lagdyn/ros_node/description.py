@@ -46,6 +46,11 @@ class RobotDescription:
                 String, 'robot_description', self._on_message, DESCRIPTION_QOS)
 
     @property
+    def has_come(self) -> bool:
+        """Say whether there was a text, good or not."""
+        return self._last is not None
+
+    @property
     def awaited(self) -> str:
         """What is missing, as a sentence, while no text has come."""
         return (f'waiting for a URDF on the topic {self.topic} (std_msgs/String, transient '

@@ -11,6 +11,8 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import ChangeState
+from rclpy.clock import Clock
+from rclpy.clock_type import ClockType
 from rclpy.duration import Duration
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -20,7 +22,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from ros_lagdyn.errors import LagdynError
+from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 from ros_lagdyn.live_model import LiveModel
 from ros_lagdyn.ros_node.description import RobotDescription
 from ros_lagdyn.ros_node.diagnostics import model_status, traffic_status
@@ -29,7 +31,7 @@ from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, 
 from ros_lagdyn.ros_node.outputs import Outputs, create_publishers
 from ros_lagdyn.ros_node.parameters import Parameters, Values
 from ros_lagdyn.ros_node.pipeline import Pipeline, steady
-from ros_lagdyn.ros_node.running import run
+from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run
 
 WARN_EVERY = 5.0  # [s], for each kind of warning
 REPORT_EVERY = 1.0  # [s]
@@ -67,12 +69,15 @@ class DynamicsNode(LifecycleNode):
         self._survive_impossible_transitions()
         self._starts_itself = values['autostart']
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        self.create_timer(REPORT_EVERY, self._report)
+        # A simulated clock may stand, or not be there at all: reports come all the same.
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(REPORT_EVERY, self._report, clock=self._steady)
         self._description = RobotDescription(
             self, values['robot_description'], self._on_description)
         if self._starts_itself:
             self._reminder = self.create_timer(
-                values['robot_description_timeout'] or WARN_EVERY, self._remind)
+                values['robot_description_timeout'] or WARN_EVERY, self._remind,
+                clock=self._steady)
 
     # -- lifecycle ---------------------------------------------------------------------------
 
@@ -86,6 +91,8 @@ class DynamicsNode(LifecycleNode):
 
     @property
     def _awaited(self) -> str:
+        if self._is_finalized:
+            return 'shut down for good'
         if self._text:
             return 'waiting to be configured'
         return self._description.awaited
@@ -121,7 +128,7 @@ class DynamicsNode(LifecycleNode):
                     self.trigger_configure() == TransitionCallbackReturn.SUCCESS):
                 self.trigger_activate()
 
-        timer = self.create_timer(0.0, start)
+        timer = self.create_timer(0.0, start, clock=self._steady)
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Build the engines of the description and test them."""
@@ -254,6 +261,8 @@ class DynamicsNode(LifecycleNode):
         """
         _require_ordered_tolerances(values)
         given = values['robot_description']
+        if self._declared.values['robot_description'] and not given.strip():
+            raise InvalidArgumentError('robot_description cannot be taken back, only replaced')
         is_new = bool(given.strip()) and given != self._declared.values['robot_description']
         if self._pipeline is not None:
             self._replace(given if is_new else self._text, values)
@@ -306,6 +315,8 @@ class DynamicsNode(LifecycleNode):
 
     def _report(self) -> None:
         """Publish diagnostics."""
+        if lacks_clock(self):
+            self._warn('clock', NO_CLOCK)
         pipeline = self._pipeline
         now = self.get_clock().now()
         message = DiagnosticArray()

@@ -9,6 +9,7 @@ is taken directly; timers, services and other subscriptions go to the executor a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
@@ -55,25 +56,33 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
 
 def _wait(node: Node, lane: Subscription) -> tuple[bool, bool]:
     """Wait until something is ready; say whether the lane is, and whether others are."""
-    subscriptions = [subscription.handle for subscription in node.subscriptions]
-    timers = [timer.handle for timer in node.timers]
-    clients = [client.handle for client in node.clients]
-    services = [service.handle for service in node.services]
-    wait_set = _rclpy.WaitSet(
-        len(subscriptions), 0, len(timers), len(clients), len(services), 0,
-        node.context.handle)
-    wait_set.clear_entities()
-    for handle in subscriptions:
-        wait_set.add_subscription(handle)
-    for handle in timers:
-        wait_set.add_timer(handle)
-    for handle in clients:
-        wait_set.add_client(handle)
-    for handle in services:
-        wait_set.add_service(handle)
-    wait_set.wait(int(1e9 * LOOK_UP))
-    ready = wait_set.get_ready_entities('subscription')
-    lane_is_ready = lane.handle.pointer in ready
-    others_are_ready = len(ready) > lane_is_ready or any(
-        wait_set.get_ready_entities(kind) for kind in ('timer', 'service', 'client'))
+    subscriptions, timers, clients, services = (
+        [entity.handle for entity in entities]
+        for entities in (node.subscriptions, node.timers, node.clients, node.services))
+    with ExitStack() as held:
+        try:
+            # Held, so that whoever shuts the context down meanwhile cannot take them away.
+            for handle in (node.context.handle, *subscriptions, *timers, *clients, *services):
+                held.enter_context(handle)
+            wait_set = _rclpy.WaitSet(
+                len(subscriptions), 0, len(timers), len(clients), len(services), 0,
+                node.context.handle)
+        except (_rclpy.InvalidHandle, _rclpy.RCLError):
+            if node.context.ok():
+                raise
+            return False, False
+        wait_set.clear_entities()
+        for handle in subscriptions:
+            wait_set.add_subscription(handle)
+        for handle in timers:
+            wait_set.add_timer(handle)
+        for handle in clients:
+            wait_set.add_client(handle)
+        for handle in services:
+            wait_set.add_service(handle)
+        wait_set.wait(int(1e9 * LOOK_UP))
+        ready = wait_set.get_ready_entities('subscription')
+        lane_is_ready = lane.handle.pointer in ready
+        others_are_ready = len(ready) > lane_is_ready or any(
+            wait_set.get_ready_entities(kind) for kind in ('timer', 'service', 'client'))
     return lane_is_ready, others_are_ready

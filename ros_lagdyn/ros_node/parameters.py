@@ -15,7 +15,6 @@ from rcl_interfaces.msg import (
     ParameterDescriptor,
     SetParametersResult,
 )
-from rclpy.exceptions import InvalidParameterTypeException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -67,17 +66,26 @@ class ParameterSpec:
             bounds.insert(0, f'{self.length} numbers')
         return ', '.join(bounds)
 
-    @property
-    def says_off(self) -> bool:
-        """Say whether `off` is a choice, which YAML, and so ROS's tools, read as false."""
-        return OFF in self.choices
-
     def read(self, value: Any) -> Any:
-        """Return a value as it was meant: arrays as lists, YAML's off as the word."""
-        if self.says_off and value is False:
+        """Return a value as it was meant, in the type of the parameter; arrays as lists.
+
+        ROS's tools guess types from YAML, which reads 1 as an integer, off as false, 1e-9 as text
+        and has one empty list for all types.
+
+        Raises:
+            InvalidArgumentError: it is of another type.
+        """
+        if self.entries:
+            if isinstance(value, (array, list, tuple)):
+                entries = [_as(self.entries, entry) for entry in value]
+                if None not in entries:
+                    return entries
+        elif OFF in self.choices and value is False:
             return OFF
-        # rclpy makes several kinds of arrays.
-        return list(value) if isinstance(value, (array, tuple)) else value
+        elif (meant := _as(type(self.default), value)) is not None:
+            return meant
+        kind = self.type.name.lower().replace('_array', '[]')
+        raise InvalidArgumentError(f'parameter {self.name} must be of type {kind}, got {value!r}')
 
     def refusal(self, value: Any) -> str | None:
         """Return why a value of the right type cannot be taken, or None if it can."""
@@ -96,7 +104,8 @@ class ParameterSpec:
         """Return what `ros2 param describe` shows."""
         descriptor = ParameterDescriptor(
             description=self.description, read_only=self.read_only,
-            additional_constraints=self.allowed, dynamic_typing=self.says_off)
+            additional_constraints=self.allowed,
+            dynamic_typing=True)  # read() decides about types
         # Ranges are for single numbers. ROS refuses what is outside, before `refusal` is asked.
         if self.entries is None and (self.minimum, self.maximum) != (-inf, inf):
             if isinstance(self.default, float):
@@ -106,6 +115,16 @@ class ParameterSpec:
                 descriptor.integer_range = [IntegerRange(
                     from_value=int(self.minimum), to_value=int(min(self.maximum, 2**62)))]
         return descriptor
+
+
+def _as(kind: type, value: Any) -> Any:
+    """Return a value as bool, int, float or str; None where it is something else."""
+    if kind is float and isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            return None
+    return value if type(value) is kind else None
 
 
 class Parameters:
@@ -123,12 +142,7 @@ class Parameters:
         """
         self._node = node
         self._specs = {spec.name: spec for spec in specs}
-        for spec in self._specs.values():
-            self._declare(spec)
-        self._values = {name: spec.read(node.get_parameter(name).value)
-                        for name, spec in self._specs.items()}
-        for name, value in self._values.items():
-            self._require(self._specs[name].refusal(value))
+        self._values = {name: self._declare(spec) for name, spec in self._specs.items()}
         self.accept: Callable[[Values], None] = lambda values: None
         node.add_on_set_parameters_callback(self._on_set)
         if hasattr(node, 'add_pre_set_parameters_callback'):  # not in Humble
@@ -139,27 +153,34 @@ class Parameters:
         """The values in force, by name."""
         return self._values
 
-    def _declare(self, spec: ParameterSpec) -> None:
+    def _declare(self, spec: ParameterSpec) -> Any:
+        """Declare one parameter and return the value in force."""
         try:
-            declared = self._node.declare_parameter(spec.name, spec.type, spec.descriptor()) \
-                if spec.entries else self._node.declare_parameter(
-                    spec.name, spec.default, spec.descriptor())
-        except InvalidParameterTypeException as error:
-            raise InvalidArgumentError(f'parameter {error}') from None
+            # The type of an empty array could not be seen: such a default is set afterwards.
+            declared = self._node.declare_parameter(
+                spec.name, None if spec.entries else spec.default, spec.descriptor())
         except Exception as error:  # rclpy raises several kinds for a value out of range
             raise InvalidArgumentError(f'parameter {spec.name}: {error}') from None
-        if declared.type_ == Parameter.Type.NOT_SET:
-            self._node.set_parameters([Parameter(spec.name, spec.type, list(spec.default))])
-        elif spec.says_off:
-            self._node.set_parameters(self._as_meant([declared]))
+        value = spec.default
+        if declared.type_ != Parameter.Type.NOT_SET:
+            value = spec.read(declared.value)
+        self._require(spec.refusal(value))
+        if declared.type_ != spec.type:
+            self._node.set_parameters([Parameter(spec.name, spec.type, value)])
+        return value
 
     def _as_meant(self, parameters: list[Parameter]) -> list[Parameter]:
-        """Return parameters with YAML's false as the word off, so that it is stored as such."""
-        return [
-            Parameter(parameter.name, Parameter.Type.STRING, OFF)
-            if parameter.value is False and parameter.name in self._specs
-            and self._specs[parameter.name].says_off else parameter
-            for parameter in parameters]
+        """Return parameters in their types, so that they are stored as such."""
+        return [self._converted(parameter) for parameter in parameters]
+
+    def _converted(self, parameter: Parameter) -> Parameter:
+        spec = self._specs.get(parameter.name)
+        if spec is None or spec.type == parameter.type_:
+            return parameter
+        try:
+            return Parameter(spec.name, spec.type, spec.read(parameter.value))
+        except InvalidArgumentError:
+            return parameter  # refused when it is set
 
     @staticmethod
     def _require(refusal: str | None) -> None:
@@ -167,12 +188,12 @@ class Parameters:
             raise InvalidArgumentError(f'parameter {refusal}')
 
     def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
-        ours = {parameter.name: self._specs[parameter.name].read(parameter.value)
-                for parameter in parameters
+        ours = {parameter.name: parameter.value for parameter in parameters
                 if parameter.name in self._specs}
         if not ours:
             return SetParametersResult(successful=True)
         try:
+            ours = {name: self._specs[name].read(value) for name, value in ours.items()}
             for name, value in ours.items():
                 self._require(self._specs[name].refusal(value))
             values = {**self._values, **ours}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rclpy
+from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 
@@ -17,7 +18,7 @@ from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 from ros_lagdyn.ros_node import fast_lane
 
 BAD_INPUT = 2
-
+NO_CLOCK = 'use_sim_time is set, but nothing has come on /clock yet'
 
 USAGE = """usage: {program} [--ros-args -p <parameter>:=<value> --params-file <file> ...]
 
@@ -26,6 +27,12 @@ USAGE = """usage: {program} [--ros-args -p <parameter>:=<value> --params-file <f
 Topics and parameters are in the README of ros_lagdyn; while the node runs, `ros2 param describe`
 explains its parameters.
 """
+
+
+def lacks_clock(node: Node) -> bool:
+    """Say whether a node waits for a simulated time that has not begun."""
+    clock = node.get_clock()
+    return bool(clock.ros_time_is_active) and clock.now().nanoseconds == 0
 
 
 def run(program: str, purpose: str, make_node: Callable[[], Any],
