@@ -35,6 +35,7 @@ from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run
 
 WARN_EVERY = 5.0  # [s], for each kind of warning
 REPORT_EVERY = 1.0  # [s]
+LOG_AFTER = 0.1  # [s]
 PURPOSE = 'Answers joint states with torques, gravity compensation and mass matrix, checked live.'
 
 
@@ -42,7 +43,6 @@ class DynamicsNode(LifecycleNode):
     """A lifecycle node around a Pipeline, whose model is replaced whole when something changes.
 
     Attributes:
-        fast_lane: the subscription to joint states, while active.
         is_ending: asked where the node waits for something: whether the process is to end.
     """
 
@@ -53,11 +53,12 @@ class DynamicsNode(LifecycleNode):
             InvalidArgumentError: a parameter's value is refused.
         """
         super().__init__(name, **arguments)
-        self.fast_lane: Subscription | None = None
         self.is_ending: Callable[[], bool] = lambda: False
         self._pipeline: Pipeline | None = None  # while configured
         self._outlets: dict[str, Publisher] = {}
         self._inlets: list[Subscription] = []
+        self._joint_states: Subscription | None = None
+        self._is_active = False
         self._is_finalized = False
         self._text = ''  # of the URDF that the model is made from, or is to be
         self._fault = ''  # why the last configuration or description was refused
@@ -87,7 +88,7 @@ class DynamicsNode(LifecycleNode):
             return 'finalized'
         if self._pipeline is None:
             return 'unconfigured'
-        return 'inactive' if self.fast_lane is None else 'active'
+        return 'active' if self._is_active else 'inactive'
 
     @property
     def _awaited(self) -> str:
@@ -120,15 +121,18 @@ class DynamicsNode(LifecycleNode):
 
         service.callback = change_state_or_refuse
 
-    def _start_soon(self) -> None:
-        """Configure and activate in a callback of its own, after the current one."""
-        def start() -> None:
+    def _later(self, seconds: float, act: Callable[[], Any]) -> None:
+        """Do something once, in a callback of its own."""
+        def once() -> None:
             self.destroy_timer(timer)
-            if self._starts_itself and (
-                    self.trigger_configure() == TransitionCallbackReturn.SUCCESS):
-                self.trigger_activate()
+            act()
 
-        timer = self.create_timer(0.0, start, clock=self._steady)
+        timer = self.create_timer(seconds, once, clock=self._steady)
+
+    def _start(self) -> None:
+        """Configure and activate, unless somebody else did."""
+        if self._starts_itself and self.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            self.trigger_activate()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Build the engines of the description and test them."""
@@ -140,8 +144,11 @@ class DynamicsNode(LifecycleNode):
                 raise LagdynError(
                     f'no description within {values["robot_description_timeout"]:g} s, '
                     + self._awaited)
-            model = self._tested_model(self._text, values)
+            # Topics first: they find their peers while the engines are built.
             self._outlets = create_publishers(self)
+            if self._starts_itself:
+                self._listen()
+            model = self._tested_model(self._text, values)
             self._pipeline = Pipeline(
                 model, self._outputs(model, values), values, clock=self.get_clock(),
                 warn=self._warn)
@@ -169,8 +176,9 @@ class DynamicsNode(LifecycleNode):
         """Answer joint states from now on."""
         assert self._pipeline is not None
         self._pipeline.table.reset()
-        self.fast_lane = self.create_subscription(
-            JointState, 'joint_states', self._on_joint_state, qos_profile_sensor_data)
+        for _ in waiting_messages(self._listen()):
+            pass  # older than the activation
+        self._is_active = True
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -187,32 +195,43 @@ class DynamicsNode(LifecycleNode):
         """Let go of everything."""
         self._starts_itself = False
         self._is_finalized = True
-        self._stop_answering()
         self._forget()
         return super().on_shutdown(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Go back to unconfigured after an unexpected fault in a transition."""
-        self._stop_answering()
         self._forget()
         return TransitionCallbackReturn.SUCCESS
 
     def close(self) -> None:
         """Let go of the arm and make sure that it is heard, before the process ends."""
-        if self.fast_lane is not None:
+        if self._is_active:
             self._stop_answering()
             self._outlets['~/command'].wait_for_all_acked(Duration(seconds=1))
 
+    @property
+    def fast_lane(self) -> Subscription | None:
+        """The subscription to joint states, while active."""
+        return self._joint_states if self._is_active else None
+
+    def _listen(self) -> Subscription:
+        if self._joint_states is None:
+            self._joint_states = self.create_subscription(
+                JointState, 'joint_states', self._on_joint_state, qos_profile_sensor_data)
+        return self._joint_states
+
     def _stop_answering(self) -> None:
-        if self.fast_lane is None:
-            return
-        assert self._pipeline is not None
-        self._pipeline.outputs.let_go()
-        self._pipeline.outputs.clear_markers()
-        self.destroy_subscription(self.fast_lane)
-        self.fast_lane = None
+        if self._is_active:
+            assert self._pipeline is not None
+            self._pipeline.outputs.let_go()
+            self._pipeline.outputs.clear_markers()
+            self._is_active = False
+        if self._joint_states is not None:
+            self.destroy_subscription(self._joint_states)
+            self._joint_states = None
 
     def _forget(self) -> None:
+        self._stop_answering()
         self._pipeline = None
         for subscription in self._inlets:
             self.destroy_subscription(subscription)
@@ -229,12 +248,17 @@ class DynamicsNode(LifecycleNode):
     def _tested_model(self, text: str, values: Values) -> LiveModel:
         model = LiveModel(text, settings_of(values))
         seconds = model.self_test()
-        log = self.get_logger()
-        if model.note:
-            log.warning(model.note)
-        log.info(f'robot "{model.arm.name}" with joints {", ".join(model.joints)}: '
-                 f'{model.dynamics.engine} checked by {model.check_dynamics.engine}; self-test '
-                 f'passed in {1e3 * seconds:.0f} ms')
+        text = (f'robot "{model.arm.name}" with joints {", ".join(model.joints)}: '
+                f'{model.dynamics.engine} checked by {model.check_dynamics.engine}; self-test '
+                f'passed in {1e3 * seconds:.0f} ms')
+
+        def tell() -> None:
+            if model.note:
+                self.get_logger().warning(model.note)
+            self.get_logger().info(text)
+
+        # The first line that a process logs takes rclpy 50 ms: not before the first answer.
+        self._later(LOG_AFTER, tell)
         return model
 
     def _outputs(self, model: LiveModel, values: Values) -> Outputs:
@@ -245,7 +269,7 @@ class DynamicsNode(LifecycleNode):
         if self._pipeline is None:
             self._text = text
             if self._starts_itself:
-                self._start_soon()
+                self._later(0.0, self._start)
             return
         try:
             self._replace(text, self._declared.values)
@@ -271,7 +295,7 @@ class DynamicsNode(LifecycleNode):
             if self._pipeline is None:
                 self._on_description(given)
         elif self._pipeline is None and self._starts_itself and self._text:
-            self._start_soon()  # what was refused before may be right now
+            self._later(0.0, self._start)  # what was refused before may be right now
 
     def _replace(self, text: str, values: Values) -> None:
         """Let another description or other values count, if they can.
@@ -286,7 +310,7 @@ class DynamicsNode(LifecycleNode):
                 values[name] != old[name] for name in values if name not in WITHOUT_MODEL):
             model = self._tested_model(text, values)
         outputs = self._outputs(model, values)
-        if self.fast_lane is not None:
+        if self._is_active:
             if not outputs.commands_like(previous):
                 previous.let_go()
             if not outputs.has_markers:
@@ -299,13 +323,13 @@ class DynamicsNode(LifecycleNode):
 
     def take_fast_lane(self) -> None:
         """Answer the newest of the joint states that wait."""
-        if self.fast_lane is not None and self._pipeline is not None:
-            self._pipeline.take(waiting_messages(self.fast_lane))
+        if self._is_active and self._pipeline is not None and self._joint_states is not None:
+            self._pipeline.take(waiting_messages(self._joint_states))
 
     def _on_joint_state(self, message: JointState) -> None:
         """Answer a joint state that an executor brings, or a newer one that waits."""
-        if self.fast_lane is not None and self._pipeline is not None:
-            self._pipeline.take(chain((message,), waiting_messages(self.fast_lane)))
+        if self._is_active and self._pipeline is not None and self._joint_states is not None:
+            self._pipeline.take(chain((message,), waiting_messages(self._joint_states)))
 
     def _warn(self, kind: str, text: str) -> None:
         now = steady()
@@ -331,7 +355,7 @@ class DynamicsNode(LifecycleNode):
                     f'{self._full_name}: joint states', pipeline.model.arm.name,
                     pipeline.traffic, pipeline.table,
                     topic=self.resolve_topic_name('joint_states'),
-                    is_active=self.fast_lane is not None, now_ns=now.nanoseconds, now=steady()),
+                    is_active=self._is_active, now_ns=now.nanoseconds, now=steady()),
                 pipeline.outputs.cross_check.report(),
             ]
         self._diagnostics.publish(message)

@@ -67,7 +67,6 @@ def run(program: str, purpose: str, make_node: Callable[[], Any],
         print(f'{program}: ' + ' '.join(str(error).split()), file=sys.stderr)
         rclpy.try_shutdown()
         return BAD_INPUT
-    gc.collect()
     gc.freeze()  # what lives as long as the process need not be looked at again and again
     node.is_ending = lambda: bool(signalled)
     fast_lane.spin(node, until=node.is_ending)
