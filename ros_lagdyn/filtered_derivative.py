@@ -34,9 +34,11 @@ SECOND = 1_000_000_000  # [ns]
 class FilteredDerivative:
     """Derivatives of `size` signals; each channel has its own samples and its own time.
 
-    Channel by channel: the first sample gives 0, the second starts the filter at the difference
-    quotient. A step of time that is zero or negative changes nothing and gives the last
-    derivative. After a gap longer than `max_gap` the channel starts anew, with a first sample.
+    Channel by channel: the first sample gives 0. The filter starts at the difference quotient of
+    the first sample and one that is at least a quarter of 1 / omega later: over less time a
+    quotient is nearly all noise, and the filter would keep it for long. A step of time that is
+    zero or negative changes nothing and gives the last derivative. After a gap longer than
+    `max_gap` the channel starts anew, with a first sample.
 
     Args:
         size: Number of signals.
@@ -47,8 +49,8 @@ class FilteredDerivative:
     def __init__(self, size: int, cutoff: float, *, max_gap: float = MAX_GAP) -> None:
         if not 0.0 < max_gap < 1e9:
             raise InvalidArgumentError(f'max_gap must be > 0 s and finite, got {max_gap}')
-        self.cutoff = cutoff
         self._max_gap = round(max_gap * SECOND)  # [ns]
+        self.cutoff = cutoff
         self._x = [0.0] * size
         self._derivative = [0.0] * size
         self._stamp: list[int | None] = [None] * size  # [ns]; None before the first sample
@@ -65,6 +67,7 @@ class FilteredDerivative:
             raise InvalidArgumentError(f'cutoff must be > 0 Hz, got {cutoff}')
         self._cutoff = cutoff
         self._rate = -2.0 * pi * cutoff / SECOND  # [1/ns], -omega
+        self._shortest_start = min(-0.25 / self._rate, 0.5 * self._max_gap)  # [ns]
 
     def update(self, x: Sequence[float], stamp: int) -> list[float]:
         """Take one finite sample of every signal at `stamp` [ns]; return the derivatives [1/s]."""
@@ -79,6 +82,8 @@ class FilteredDerivative:
             dt = stamp - last
             if dt <= 0:
                 return self._derivative[i]
+            if not self._started[i] and dt < self._shortest_start:
+                return 0.0
             if dt <= self._max_gap:
                 derivative = (x - self._x[i]) / dt * 1e9
                 if self._started[i]:

@@ -33,7 +33,8 @@ different clocks | |
 `incomplete` |
 
 Acceleration is the derivative of velocity, low-passed at `acceleration.cutoff`. It is 0 until two
-velocities are known; the 0 that stands for an unknown velocity is not differentiated.
+velocities some milliseconds apart are known; the 0 that stands for an unknown velocity is not
+differentiated.
 Age is measured by when a message was received, not by its stamp: publishers' clocks may differ.
 """
 

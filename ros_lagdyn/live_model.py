@@ -18,6 +18,7 @@ from ros_lagdyn.cross_check import CrossCheck, Disagreement
 from ros_lagdyn.dynamics import (
     EARTH_GRAVITY,
     ENGINES,
+    LARGEST_STATE,
     Dynamics,
     Terms,
     dynamics_from_slim_urdf,
@@ -38,6 +39,7 @@ from ros_lagdyn.urdf_text import read_urdf_text, slim_urdf, with_payload
 TOOL = 'tool0'  # ROS's name of the frame at which tools are mounted
 AUTO = 'auto'  # a check_engine: whichever differs from the engine
 SELF_TEST_STATES = 10
+MANY_JOINTS = 12
 SELF_TEST_SEED = 0
 SELF_TEST_TOLERANCE = 1e-9  # relative; engines that differ by rounding alone stay below 1e-12
 
@@ -98,19 +100,24 @@ class LiveModel:
     def __init__(self, urdf: str, settings: Settings) -> None:
         """Build both engines.
 
+        Args:
+            urdf: XML text; never a path, so that no message can make a file be opened.
+            settings: what the URDF does not say.
+
         Raises:
             LagdynError: the URDF is no possible arm, or a setting does not fit it.
         """
-        text = slim_urdf(read_urdf_text(urdf))
+        text = slim_urdf(read_urdf_text(urdf.encode(errors='surrogatepass')))
         bare = arm_from_slim_urdf(text)
-        gravity = _gravity_in_root(bare, settings)
-        frame = settings.payload_frame or tip_frame(bare)
-        bare.frame(frame)  # raises for an unknown link, also while it carries nothing
+        gravity = gravity_in_root(bare, settings.gravity, settings.gravity_frame)
+        self.payload_frame = settings.payload_frame or tip_frame(bare)
+        bare.frame(self.payload_frame)  # raises for an unknown link, also without a payload
         if settings.payload_mass > 0.0:
-            text = with_payload(
-                text, frame=frame, mass=settings.payload_mass, com=settings.payload_com)
+            text = with_payload(text, frame=self.payload_frame, mass=settings.payload_mass,
+                                com=settings.payload_com)
         self.settings = settings
-        self.tip = tip_frame(bare)  # of the arm without its payload
+        self.links = tuple(bare.frames)  # of the arm without its payload
+        self.tip = tip_frame(bare)
         self.dynamics, self.check_dynamics, self.note = _load_engines(text, settings, gravity)
         self.cross_check = CrossCheck(self.dynamics, self.check_dynamics)
         self.forced = ForcedDynamics(
@@ -138,12 +145,21 @@ class LiveModel:
         """
         terms = self.dynamics.all_terms(q, v)
         rigid = self.dynamics.inverse_dynamics(*wished)
-        torque = rigid
+        return Answer(terms, terms.coriolis_matrix @ v, rigid,
+                      rigid + self._resistance(wished, wrenches))
+
+    def torque(self, state: State, wrenches: Sequence[Wrench] = ()) -> Array:
+        """Return the torque (n,) of a state, friction and wrenches as in answer()."""
+        return self.dynamics.inverse_dynamics(*state) + self._resistance(state, wrenches)
+
+    def _resistance(self, state: State, wrenches: Sequence[Wrench]) -> Array | float:
+        """Return what a torque has to overcome beside inertia and gravity."""
+        result: Array | float = 0.0
         if self.settings.friction:
-            torque = torque + self.forced.friction(wished.v)
+            result = self.forced.friction(state.v)
         if wrenches:
-            torque = torque - self.forced.external(wished.q, wrenches)
-        return Answer(terms, terms.coriolis_matrix @ v, rigid, torque)
+            result = result - self.forced.external(state.q, wrenches)
+        return result
 
     def actuator_torques(self, tau: Array) -> Array:
         """Return the motor torques that B turns into joint torques tau; (motors,)."""
@@ -166,7 +182,9 @@ class LiveModel:
             LagdynError: engines disagree, or one violates a law; says which and by how much.
         """
         started = time.perf_counter()
-        q, v, a = random_states(self.arm, SELF_TEST_STATES, seed)
+        # The cost of a state grows with the third power of the joints.
+        states = SELF_TEST_STATES if len(self.joints) <= MANY_JOINTS else 2
+        q, v, a = random_states(self.arm, states, seed)
         found = self.cross_check(q, v, a)
         faults = []
         if not found.worst <= SELF_TEST_TOLERANCE:
@@ -185,26 +203,42 @@ def tip_frame(arm: Arm) -> str:
     """Return the link at the end of the arm.
 
     It is `tool0`, as ROS calls it, where there is one; else the link behind the most moving
-    joints, and of several the one that the URDF has last.
+    joints, fingers of a hand not counted, and of several the one that the URDF has last.
     """
     if TOOL in arm.frames:
         return TOOL
     depth = {BASE: 0}
+    children: dict[int, list[int]] = {}
     for index, body in enumerate(arm.bodies):
         depth[index] = depth[body.parent] + 1
-    return max(reversed(list(arm.frames)), key=lambda name: depth[arm.frames[name].body])
+        children.setdefault(body.parent, []).append(index)
+    # Two or more bodies on another one, with nothing behind them, are fingers.
+    fingers = {finger for parent, some in children.items() if parent != BASE and len(some) > 1
+               and not any(child in children for child in some) for finger in some}
+    frames = [name for name in arm.frames if arm.frames[name].body not in fingers]
+    return max(reversed(frames), key=lambda name: depth[arm.frames[name].body])
 
 
-def _gravity_in_root(arm: Arm, settings: Settings) -> Array:
-    gravity = np.array(settings.gravity, dtype=float)
-    if not settings.gravity_frame:
-        return gravity
-    frame = arm.frame(settings.gravity_frame)
+def gravity_in_root(arm: Arm, gravity: Sequence[float], frame_name: str) -> Array:
+    """Return gravity (3,) [m/s^2], given in the axes of a link, in those of the root link.
+
+    Args:
+        arm: the arm.
+        gravity: (3,) [m/s^2].
+        frame_name: a link that is fixed to the root link; empty for the root link itself.
+
+    Raises:
+        LagdynError: there is no such link, or it moves.
+    """
+    vector = np.array(gravity, dtype=float)
+    if not frame_name:
+        return vector
+    frame = arm.frame(frame_name)
     if frame.body != BASE:
         raise InvalidArgumentError(
             f'gravity_frame must be a link that is fixed to the root link, but '
-            f'"{settings.gravity_frame}" moves with joint "{arm.bodies[frame.body].joint.name}"')
-    return frame.placement.rotation @ gravity
+            f'"{frame_name}" moves with joint "{arm.bodies[frame.body].joint.name}"')
+    return frame.placement.rotation @ vector
 
 
 def _load_engines(text: str, settings: Settings, gravity: Array) -> Engines:
@@ -225,7 +259,8 @@ def _load_engines(text: str, settings: Settings, gravity: Array) -> Engines:
         # The general recipe is as independent of Pinocchio as a formula is.
         main, check = ('lagrangian', 'pinocchio') if main == 'lagrangian' else (
             'pinocchio', 'lagrangian')
-        note = f'no closed form fits ({error}): {main} computes, {check} checks it'
+        note = (f'no closed form fits ({error}): {main} computes, {check} checks it, which costs '
+                'more; where answers come too late, raise cross_check.every')
         loaded = {name: dynamics_from_slim_urdf(text, name, gravity) for name in (main, check)}
     return Engines(loaded[main], loaded[check], note)
 
@@ -257,4 +292,9 @@ def _transmission(arm: Arm, settings: Settings) -> tuple[tuple[str, ...], Array]
         raise InvalidArgumentError(
             'actuation.matrix must have full row rank, else the motors cannot produce every '
             f'joint torque; its rank is {np.linalg.matrix_rank(B)} with {n} joints')
-    return tuple(names), np.linalg.pinv(B)
+    to_motors = np.linalg.pinv(B)
+    if not (abs(to_motors) <= LARGEST_STATE).all():
+        raise InvalidArgumentError(
+            'actuation.matrix is too close to zero: motor torques would be more than '
+            f'{LARGEST_STATE:g} times the joint torques')
+    return tuple(names), to_motors

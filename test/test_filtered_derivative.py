@@ -31,15 +31,16 @@ def run(derivative: FilteredDerivative, x: np.ndarray, t: np.ndarray) -> np.ndar
 
 @pytest.mark.parametrize('uneven', [False, True])
 def test_ramp_is_exact(uneven: bool) -> None:
-    """The derivative of a ramp is its slope from the second sample on, at any time stamps."""
+    """The derivative of a ramp is its slope as soon as the filter starts, at any time stamps."""
     t = stamps(500, uneven=uneven)
     slope, start = 2.5, 0.3
     x = start + slope * (t - NOW) / SECOND
     d = run(FilteredDerivative(1, CUTOFF), x, t)
-    assert d[0] == 0.0
+    early = t - t[0] < 0.25 / OMEGA * SECOND
+    assert (d[early] == 0.0).all() and 2 <= early.sum() < 10
     # The rounding of x, over the shortest step.
     atol = 4 * EPS * np.abs(x).max() * SECOND / np.diff(t).min()
-    np.testing.assert_allclose(d[1:], slope, rtol=0.0, atol=atol)
+    np.testing.assert_allclose(d[~early], slope, rtol=0.0, atol=atol)
 
 
 def test_polyline_is_exact() -> None:
@@ -103,15 +104,28 @@ def test_second_sample_starts_the_filter() -> None:
     assert derivative.started(0)
 
 
+def test_a_burst_at_the_start_is_no_derivative() -> None:
+    """Samples that are held up and come at once are a few microseconds apart, and noisy."""
+    derivative = FilteredDerivative(1, CUTOFF)
+    slope, tick, quarter = 0.5, 1e-4, 0.25 / OMEGA
+    largest = 0.0
+    for k in range(4000):
+        t = 5e-6 * k
+        x = slope * t + tick * (k % 2)  # the last bit of an encoder flickers
+        largest = max(largest, abs(derivative.update([x], NOW + round(t * SECOND))[0]))
+    # One tick over a quarter of 1 / omega at the start; later at most omega times a tick.
+    assert slope < largest <= slope + tick / quarter + OMEGA * tick
+
+
 @pytest.mark.parametrize('step', [0, -1, -SECOND])
 def test_time_that_does_not_advance_holds_the_derivative(step: int) -> None:
     """A step of time that is zero or negative changes nothing: the sample leaves no trace."""
     with_it, without = FilteredDerivative(1, CUTOFF), FilteredDerivative(1, CUTOFF)
     for derivative in (with_it, without):
         derivative.update([0.0], NOW)
-        derivative.update([0.01], NOW + 1_000_000)
-    assert with_it.update([7.0], NOW + 1_000_000 + step) == pytest.approx([10.0])
-    later = NOW + 3_000_000
+        derivative.update([0.1], NOW + 10_000_000)
+    assert with_it.update([7.0], NOW + 10_000_000 + step) == pytest.approx([10.0])
+    later = NOW + 13_000_000
     assert with_it.update([0.05], later) == without.update([0.05], later)
 
 
@@ -154,12 +168,12 @@ def test_cutoff_may_change() -> None:
     """A new cut-off holds from the next sample on; an infinite one gives the bare quotient."""
     derivative = FilteredDerivative(1, CUTOFF)
     derivative.update([0.0], NOW)
-    derivative.update([0.0], NOW + 1_000_000)
+    derivative.update([0.0], NOW + 10_000_000)
     derivative.cutoff = np.inf
-    assert derivative.update([1.0], NOW + 2_000_000) == pytest.approx([1000.0])
+    assert derivative.update([1.0], NOW + 11_000_000) == pytest.approx([1000.0])
     derivative.cutoff = 5.0
     expected = 1000.0 * np.exp(-2.0 * np.pi * 5.0 * 1e-3)
-    assert derivative.update([1.0], NOW + 3_000_000) == pytest.approx([expected])
+    assert derivative.update([1.0], NOW + 12_000_000) == pytest.approx([expected])
     with pytest.raises(InvalidArgumentError, match='cutoff must be > 0 Hz, got 0'):
         derivative.cutoff = 0.0
     assert derivative.cutoff == 5.0
@@ -169,10 +183,10 @@ def test_overflow_does_not_stay() -> None:
     """A difference too large for a float starts the channel anew instead of leaving a NaN."""
     derivative = FilteredDerivative(1, CUTOFF)
     derivative.update([1e308], NOW)
-    assert derivative.update([-1e308], NOW + 1_000_000) == [0.0]
-    derivative.update([1.0], NOW + 2_000_000)
-    derivative.update([1.0], NOW + 3_000_000)
-    assert derivative.update([1.0], NOW + 4_000_000) == [0.0]
+    assert derivative.update([-1e308], NOW + 5_000_000) == [0.0]
+    derivative.update([1.0], NOW + 10_000_000)
+    derivative.update([1.0], NOW + 15_000_000)
+    assert derivative.update([1.0], NOW + 20_000_000) == [0.0]
 
 
 @pytest.mark.parametrize('cutoff', [0.0, -1.0, np.nan])

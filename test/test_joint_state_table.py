@@ -7,7 +7,6 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from math import inf, nan
 from typing import Any
 
@@ -533,6 +532,13 @@ def test_every_reason_is_documented_and_counted(table: JointStateTable) -> None:
     assert {row.count('|') for row in rows} == {4}
 
 
+def started(before: float, difference: float, dt: float, cutoff: float) -> float:
+    """Return the next value of a filter; nan where it has not started and cannot yet."""
+    if not math.isnan(before):
+        return low_pass(before, difference / dt, cutoff, dt)
+    return difference / dt if dt >= 0.25 / (2.0 * math.pi * cutoff) else nan
+
+
 class Reference:
     """The same decisions, slow and plain: every joint keeps its samples and starts from them."""
 
@@ -613,18 +619,22 @@ class Reference:
     @staticmethod
     def derive(samples: list[tuple[int, float, float]]) -> tuple[float, float]:
         """Run both filters from the first sample to the last."""
-        # nan stands for a derivative that has not started.
-        v, a = samples[0][2], nan
-        for (t_0, q_0, _), (t_1, q_1, sent) in pairwise(samples):
-            dt = (t_1 - t_0) / SECOND
-            v_0, v = v, sent
+        # nan stands for a derivative that has not started; each starts from an older sample that
+        # is far enough away.
+        t_q, q_0, v = samples[0]
+        a, t_v, v_0 = nan, t_q, v
+        for t, q, sent in samples[1:]:
             if math.isnan(sent):
-                v = (q_1 - q_0) / dt
-                if not math.isnan(v_0):
-                    v = low_pass(v_0, v, VELOCITY_CUTOFF, dt)
+                sent = started(v, q - q_0, (t - t_q) / SECOND, VELOCITY_CUTOFF)
+            v = sent
+            if math.isnan(v):
+                continue
+            t_q, q_0 = t, q
             if not math.isnan(v_0):
-                quotient = (v - v_0) / dt
-                a = quotient if math.isnan(a) else low_pass(a, quotient, ACCELERATION_CUTOFF, dt)
+                a = started(a, v - v_0, (t - t_v) / SECOND, ACCELERATION_CUTOFF)
+                if math.isnan(a):
+                    continue
+            t_v, v_0 = t, v
         return (0.0 if math.isnan(v) else v), (0.0 if math.isnan(a) else a)
 
     def missing(self) -> tuple[str, ...]:

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.timer import Timer
@@ -27,24 +26,32 @@ from ros_lagdyn.dynamics import (
     ENGINES,
     LARGEST_STATE,
     MOST_GRAVITY,
-    load_dynamics,
+    dynamics_from_slim_urdf,
 )
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError, UnknownNameError
 from ros_lagdyn.joint_stops import home_position, joint_stops
+from ros_lagdyn.live_model import gravity_in_root
 from ros_lagdyn.recent_wrenches import RecentWrenches
 from ros_lagdyn.rigid_body import Array
-from ros_lagdyn.ros_node.description import DESCRIPTION_PARAMETERS, RobotDescription
-from ros_lagdyn.ros_node.messages import JointMessage
+from ros_lagdyn.ros_node.description import (
+    DESCRIPTION_PARAMETERS,
+    RobotDescription,
+    given_text,
+)
+from ros_lagdyn.ros_node.messages import INPUT_QOS, JointMessage
+from ros_lagdyn.ros_node.node_parameters import GRAVITY_FRAME
 from ros_lagdyn.ros_node.parameters import Parameters, ParameterSpec, Values
 from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run
 from ros_lagdyn.ros_node.wrench_message import wrench_of
 from ros_lagdyn.simulation import ArmSimulation, DivergedError
+from ros_lagdyn.urdf_model import arm_from_slim_urdf
+from ros_lagdyn.urdf_text import read_urdf_text, slim_urdf
 from ros_lagdyn.wave import Wave
 
 PURPOSE = 'Simulates the arm of the robot_description: takes torques, publishes joint states.'
 LONGEST_TICK = 0.1  # [s]: a machine that slept does not make the arm leap
 QUIET = 5.0  # [s] between two warnings of the same kind
-DEAF = 0.1  # [s] after a reset: commands on their way are meant for the state before
+PAUSE = 0.1  # [s] after a reset, for commands on their way, which are meant for the state before
 
 PARAMETERS = (
     *DESCRIPTION_PARAMETERS,
@@ -57,7 +64,8 @@ PARAMETERS = (
     ParameterSpec(
         name='gravity', default=list(EARTH_GRAVITY), entries=float, length=3,
         minimum=-MOST_GRAVITY, maximum=MOST_GRAVITY,
-        description='Acceleration of gravity [m/s^2], in the axes of the root link.'),
+        description='Acceleration of gravity [m/s^2], in the axes of gravity_frame.'),
+    GRAVITY_FRAME,
     ParameterSpec(
         name='initial_position', default=[], entries=float,
         description='Positions at the start and after a reset, in the order of the arm [rad] or '
@@ -86,8 +94,8 @@ PARAMETERS = (
         description='A push ends this long after its last message [s]; 0: never.'),
 )
 # What needs the simulation to be made anew; the others are looked at when they are needed.
-_OF_THE_ARM = ('engine', 'gravity', 'initial_position', 'initial_velocity', 'command_joints',
-               'friction')
+_OF_THE_ARM = ('engine', 'gravity', 'gravity_frame', 'initial_position', 'initial_velocity',
+               'command_joints', 'friction')
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,14 +112,16 @@ class _Plant:
     initial_velocity: Array  # (n,)
 
 
-def _plant(text: str, values: Values) -> _Plant:
+def _plant(urdf: str, values: Values) -> _Plant:
     """Build the simulation, in its initial state.
 
     Raises:
         LagdynError: the description or a parameter does not fit.
     """
-    dynamics = load_dynamics(text, values['engine'], values['gravity'])
-    arm = dynamics.arm
+    text = slim_urdf(read_urdf_text(urdf.encode(errors='surrogatepass')))  # never a path
+    arm = arm_from_slim_urdf(text)
+    dynamics = dynamics_from_slim_urdf(text, values['engine'], gravity_in_root(
+        arm, values['gravity'], values['gravity_frame']))
     n = len(arm.joints)
     initial = {'initial_position': home_position(arm), 'initial_velocity': np.zeros(n)}
     for name in initial:
@@ -130,7 +140,7 @@ def _plant(text: str, values: Values) -> _Plant:
         raise InvalidArgumentError(
             f'command_joints must name each joint once, got {", ".join(command_joints)}')
     return _Plant(
-        text=text,
+        text=urdf,
         arm=arm,
         simulation=ArmSimulation(
             dynamics, friction=values['friction'], q=initial['initial_position'],
@@ -162,7 +172,8 @@ class ArmSimulator(Node):
         self._wrenches = RecentWrenches(values['external_wrench.timeout'])
         self._waved = 0.0  # [s], how long the arm has been waving
         self._ignored = 0  # commands
-        self._deaf_until = 0.0  # steady time [s]
+        self._diverged = False  # since the last command
+        self._brakes_until = 0.0  # steady time [s]
         self._last: int | None = None  # [ns], node clock at the last tick
         self._message = JointMessage((), Header())
 
@@ -171,7 +182,7 @@ class ArmSimulator(Node):
         self.create_subscription(
             Float64MultiArray, 'effort_command', self._on_command, QoSProfile(depth=1))
         self.create_subscription(
-            WrenchStamped, '~/external_wrench', self._on_wrench, QoSProfile(depth=10))
+            WrenchStamped, '~/external_wrench', self._on_wrench, INPUT_QOS)
         self.create_service(Trigger, '~/reset', self._on_reset)
 
         self._starting = True
@@ -211,6 +222,10 @@ class ArmSimulator(Node):
             q = np.clip(old.simulation.q, *joint_stops(plant.arm))
             plant.simulation.place(q, old.simulation.v)
             plant.simulation.tau = old.simulation.tau
+            if self._torques is not None:  # a joint that is commanded no longer gets no torque
+                still = np.zeros_like(self._torques)
+                still[plant.command_order] = self._torques[plant.command_order]
+                self._torques = still
             return
         self._message = JointMessage(plant.arm.joints, Header(), with_state=True)
         self._start_again(plant)
@@ -229,7 +244,8 @@ class ArmSimulator(Node):
         new_text = values['robot_description'] != old['robot_description']
         if new_text and not values['robot_description'].strip():
             raise InvalidArgumentError('robot_description cannot be taken back')
-        text = values['robot_description'] if new_text else self._plant and self._plant.text
+        text = (given_text(values['robot_description']) if new_text
+                else self._plant and self._plant.text)
         if text and (new_text or any(
                 values[name] != old[name] for name in _OF_THE_ARM)):
             self._take(_plant(text, values))
@@ -258,8 +274,6 @@ class ArmSimulator(Node):
         if plant is None:
             self._ignore('there is no robot_description yet')
             return
-        if time.monotonic() < self._deaf_until:
-            return
         given = np.array(message.data)
         if len(given) != len(plant.command_joints):
             self._ignore(f'it must have {len(plant.command_joints)} numbers, for '
@@ -269,8 +283,8 @@ class ArmSimulator(Node):
         else:
             torques = np.zeros(len(plant.arm.joints))
             torques[plant.command_order] = given
-            self._release(plant)
             self._torques = torques
+            self._diverged = False
 
     def _ignore(self, reason: str) -> None:
         self._ignored += 1
@@ -278,10 +292,12 @@ class ArmSimulator(Node):
             f'effort_command ignored ({self._ignored} so far): {reason}',
             throttle_duration_sec=QUIET)
 
-    def _release(self, plant: _Plant) -> None:
-        if self._braked:  # brakes held or stopped it: it starts from rest
+    def _release(self, simulation: ArmSimulation) -> None:
+        """Open the brakes if it is time: what they held or stopped starts from rest."""
+        if self._braked and self._torques is not None and (
+                not self._diverged and time.monotonic() >= self._brakes_until):
             self._braked = False
-            plant.simulation.v = np.zeros(len(plant.arm.joints))
+            simulation.v = np.zeros_like(simulation.v)
 
     @property
     def _waves(self) -> bool:
@@ -305,7 +321,7 @@ class ArmSimulator(Node):
             response.message = self._description.awaited
         else:
             self._start_again(self._plant)
-            self._deaf_until = time.monotonic() + DEAF
+            self._brakes_until = time.monotonic() + PAUSE
             response.message = 'the arm is in its initial state' + (
                 ', its brakes are on' if self._braked else '')
         return response
@@ -325,6 +341,7 @@ class ArmSimulator(Node):
         elapsed = min(max(elapsed, 0.0), LONGEST_TICK)
         self._last = now.nanoseconds
         simulation, message = plant.simulation, self._message
+        self._release(simulation)
         if self._waves:
             self._waved += elapsed
             simulation.q, simulation.v, simulation.tau = plant.wave.at(self._waved)
@@ -342,7 +359,7 @@ class ArmSimulator(Node):
         try:
             simulation.step(torques, duration, self._wrenches.current(time.monotonic()))
         except DivergedError as error:
-            self._braked = True
+            self._braked = self._diverged = True
             simulation.tau = np.zeros_like(simulation.q)
             self.get_logger().error(
                 f'{error}; the brakes are on until the next command',

@@ -107,13 +107,14 @@ def _dies_with(parent: int) -> Callable[[], None] | None:
     return prepare
 
 
-def start_children(pose: Array) -> list[Child]:
+def start_children(pose: Array, namespace: str) -> list[Child]:
     """Start the node, which sends gravity torques, and the simulator, in a pose (n,)."""
+    ours = ('--ros-args', '-r', f'__ns:=/{namespace}')
     return [
-        Child('dynamics_node', '--ros-args', '-p', 'command.mode:=gravity',
+        Child('dynamics_node', *ours, '-p', 'command.mode:=gravity',
               '-r', '~/command:=effort_command'),
         # Without friction, which would hold the arm against a torque that is a little wrong.
-        Child('arm_simulator', '--ros-args', '-p', 'friction:=false',
+        Child('arm_simulator', *ours, '-p', 'friction:=false',
               '-p', f'initial_position:={[float(value) for value in pose]}'),
     ]
 
@@ -138,7 +139,7 @@ class Watcher:
     shown, each one of what is judged.
     """
 
-    def __init__(self, seen: Seen, description: str) -> None:
+    def __init__(self, seen: Seen, description: str, namespace: str) -> None:
         """Join the graph, as robot_state_publisher does with its description."""
         import rclpy
         from diagnostic_msgs.msg import DiagnosticArray
@@ -155,7 +156,9 @@ class Watcher:
         self._commanded: Any = None
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         self._node = node = rclpy.create_node(
-            'lagdyn_demo', enable_rosout=False, start_parameter_services=False)
+            'lagdyn_demo', namespace=namespace, enable_rosout=False,
+            start_parameter_services=False)
+        self._traffic = f'{namespace}/lagdyn: joint states'
         self._description = node.create_publisher(String, 'robot_description', QoSProfile(
             depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
         self._description.publish(String(data=description))
@@ -216,7 +219,7 @@ class Watcher:
 
     def _on_diagnostics(self, message: Any) -> None:
         for status in message.status:
-            if status.name.endswith('lagdyn: joint states'):
+            if status.name == self._traffic:
                 self._seen.see_traffic(_values(status))
 
 
@@ -314,8 +317,10 @@ def _run(stem: str, duration: float, screen: Screen, signals: Sequence[int]) -> 
     children: list[Child] = []
     watcher = None
     try:
-        children += start_children(seen.pose)
-        watcher = Watcher(seen, path.read_text(encoding='utf-8'))
+        # Whatever else runs in the domain is left in peace.
+        namespace = f'demo_{os.getpid()}'
+        children += start_children(seen.pose, namespace)
+        watcher = Watcher(seen, path.read_text(encoding='utf-8'), namespace)
         elapsed = _watch(watcher, seen, duration, screen, signals, children)
         dead = [(child, child.exit_code) for child in children if child.exit_code is not None]
     finally:

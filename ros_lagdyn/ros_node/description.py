@@ -12,6 +12,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 
 from ros_lagdyn.ros_node.parameters import ParameterSpec
+from ros_lagdyn.urdf_text import read_urdf_text
 
 # As robot_state_publisher publishes it: whoever comes late gets the last text.
 DESCRIPTION_QOS = QoSProfile(
@@ -19,13 +20,23 @@ DESCRIPTION_QOS = QoSProfile(
 DESCRIPTION_PARAMETERS = (
     ParameterSpec(
         name='robot_description', default='',
-        description='URDF text of the arm. Empty: taken from the topic robot_description.'),
+        description='URDF of the arm: its text or the path of a file. Empty: text of the topic '
+                    'robot_description.'),
     ParameterSpec(
         name='robot_description_timeout', default=5.0, minimum=0.0, maximum=1e6,
         description="How long a lifecycle manager's configure waits for the topic [s]; and how "
                     'often the log says what is being waited for.'),
 )
 LOOK_UP = 0.1  # [s], how often a wait looks whether the process is to end
+
+
+def given_text(given: str) -> str:
+    """Return the URDF text of the parameter: it is the text, or the path of a file.
+
+    Raises:
+        UrdfError: there is no such file, or it cannot be read.
+    """
+    return read_urdf_text(given)
 
 
 class RobotDescription:
@@ -39,8 +50,8 @@ class RobotDescription:
         self._last: str | None = None
         self._subscription = None
         if given.strip():
-            self._last = given
-            on_text(given)
+            self._last = given_text(given)
+            on_text(self._last)
         else:
             self._subscription = node.create_subscription(
                 String, 'robot_description', self._on_message, DESCRIPTION_QOS)

@@ -23,6 +23,7 @@ class Traffic:
         latencies: of the answers since the last report [s], from receipt to the last output.
         newest_stamp: of the newest joint state that was usable [ns]; 0 before.
         refused: references and wrenches refused since the start, by topic.
+        counts: of the table's remarks at the last report.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,12 @@ class Traffic:
         self.latencies: list[float] = []
         self.newest_stamp = 0
         self.refused = dict.fromkeys(('reference', 'external_wrench'), 0)
+        self.counts: dict[str, int] = {}
         self._since = time.monotonic()
+
+    def most_frequent(self, counts: Mapping[str, int]) -> str:
+        """Return which count has grown most since the last report."""
+        return max(counts, key=lambda reason: counts[reason] - self.counts.get(reason, 0))
 
     def next_period(self) -> dict[str, str]:
         """Return rates and latencies of the period that ends now, and start the next one."""
@@ -98,13 +104,16 @@ def traffic_status(name: str, hardware_id: str, traffic: Traffic, table: JointSt
         level, text = DiagnosticStatus.OK, 'joint states are answered'
     elif not traffic.received:
         text = f'no joint states on {topic}'
-    elif table.unknown_names and len(table.missing(now)) == len(table.joints):
-        text = (f'joint states on {topic} name none of the joints of the arm: they name '
-                f'{", ".join(table.unknown_names)}; the arm has {", ".join(table.joints)}')
     else:
-        text = f'joint states on {topic} cannot be answered'
-        if missing := table.missing(now):
-            text += f', missing or too old: {", ".join(missing)}'
+        reason = traffic.most_frequent(table.counts)
+        if reason == 'no_known_joint':
+            text = (f'joint states on {topic} name none of the joints of the arm: they name '
+                    f'{", ".join(table.unknown_names)}; the arm has {", ".join(table.joints)}')
+        else:
+            text = f'joint states on {topic} cannot be answered: {reason}'
+            if missing := table.missing(now):
+                text += f', missing or too old: {", ".join(missing)}'
+    traffic.counts = dict(table.counts)
     values = traffic.next_period()
     if traffic.newest_stamp:
         values['age of data [s]'] = f'{(now_ns - traffic.newest_stamp) / SECOND:.3f}'

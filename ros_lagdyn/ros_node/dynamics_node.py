@@ -11,8 +11,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import ChangeState
-from rclpy.clock import Clock
-from rclpy.clock_type import ClockType
+from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -24,9 +23,10 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 from ros_lagdyn.live_model import LiveModel
-from ros_lagdyn.ros_node.description import RobotDescription
+from ros_lagdyn.ros_node.description import RobotDescription, given_text
 from ros_lagdyn.ros_node.diagnostics import model_status, traffic_status
-from ros_lagdyn.ros_node.fast_lane import waiting_messages
+from ros_lagdyn.ros_node.fast_lane import waiting_messages, waiting_with_info
+from ros_lagdyn.ros_node.messages import INPUT_QOS
 from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, settings_of
 from ros_lagdyn.ros_node.outputs import Outputs, create_publishers
 from ros_lagdyn.ros_node.parameters import Parameters, Values
@@ -62,6 +62,7 @@ class DynamicsNode(LifecycleNode):
         self._is_finalized = False
         self._text = ''  # of the URDF that the model is made from, or is to be
         self._fault = ''  # why the last configuration or description was refused
+        self._note = ''  # what was said about the engines last
         self._next_warning: dict[str, float] = {}  # steady time [s] by kind
         self._declared = Parameters(self, NODE_PARAMETERS)
         values = self._declared.values
@@ -157,25 +158,25 @@ class DynamicsNode(LifecycleNode):
             self.get_logger().error(self._fault)
             self._forget()
             return TransitionCallbackReturn.FAILURE
-        except Exception:
+        except Exception as error:
             # rclpy goes to on_error without a word.
+            self._fault = f'not configured: {type(error).__name__}: {error}'
             self.get_logger().error('not configured: ' + traceback.format_exc())
             raise
         self._fault = ''
         self._starts_itself = False  # from now on it obeys
         self._inlets = [
             self.create_subscription(
-                JointTrajectory, '~/reference', self._pipeline.take_reference, 10),
+                JointTrajectory, '~/reference', self._pipeline.take_reference, INPUT_QOS),
             self.create_subscription(
-                WrenchStamped, '~/external_wrench', self._pipeline.take_wrench,
-                qos_profile_sensor_data),
+                WrenchStamped, '~/external_wrench', self._pipeline.take_wrench, INPUT_QOS),
         ]
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Answer joint states from now on."""
         assert self._pipeline is not None
-        self._pipeline.table.reset()
+        self._pipeline.forget_inputs()
         for _ in waiting_messages(self._listen()):
             pass  # older than the activation
         self._is_active = True
@@ -245,16 +246,21 @@ class DynamicsNode(LifecycleNode):
     def _full_name(self) -> str:
         return self.get_fully_qualified_name().removeprefix('/')
 
-    def _tested_model(self, text: str, values: Values) -> LiveModel:
-        model = LiveModel(text, settings_of(values))
+    def _tested_model(self, urdf: str, values: Values) -> LiveModel:
+        settings = settings_of(values)
+        model = LiveModel(urdf, settings)
         seconds = model.self_test()
         text = (f'robot "{model.arm.name}" with joints {", ".join(model.joints)}: '
                 f'{model.dynamics.engine} checked by {model.check_dynamics.engine}; self-test '
                 f'passed in {1e3 * seconds:.0f} ms')
 
+        if settings.payload_mass > 0.0:
+            text += f'; payload of {settings.payload_mass:g} kg at {model.payload_frame}'
+
         def tell() -> None:
-            if model.note:
+            if model.note and model.note != self._note:
                 self.get_logger().warning(model.note)
+            self._note = model.note
             self.get_logger().info(text)
 
         # The first line that a process logs takes rclpy 50 ms: not before the first answer.
@@ -288,12 +294,13 @@ class DynamicsNode(LifecycleNode):
         if self._declared.values['robot_description'] and not given.strip():
             raise InvalidArgumentError('robot_description cannot be taken back, only replaced')
         is_new = bool(given.strip()) and given != self._declared.values['robot_description']
+        text = given_text(given) if is_new else self._text
         if self._pipeline is not None:
-            self._replace(given if is_new else self._text, values)
+            self._replace(text, values)
         if is_new:
             self._description.ignore_topic()
             if self._pipeline is None:
-                self._on_description(given)
+                self._on_description(text)
         elif self._pipeline is None and self._starts_itself and self._text:
             self._later(0.0, self._start)  # what was refused before may be right now
 
@@ -324,12 +331,13 @@ class DynamicsNode(LifecycleNode):
     def take_fast_lane(self) -> None:
         """Answer the newest of the joint states that wait."""
         if self._is_active and self._pipeline is not None and self._joint_states is not None:
-            self._pipeline.take(waiting_messages(self._joint_states))
+            self._pipeline.take(waiting_with_info(self._joint_states))
 
     def _on_joint_state(self, message: JointState) -> None:
         """Answer a joint state that an executor brings, or a newer one that waits."""
         if self._is_active and self._pipeline is not None and self._joint_states is not None:
-            self._pipeline.take(chain((message,), waiting_messages(self._joint_states)))
+            self._pipeline.take(
+                chain(((message, {}),), waiting_with_info(self._joint_states)))
 
     def _warn(self, kind: str, text: str) -> None:
         now = steady()

@@ -8,7 +8,7 @@ is taken directly; timers, services and other subscriptions go to the executor a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,14 +17,25 @@ from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.subscription import Subscription
 
+Info = Mapping[str, Any]
+
 LOOK_UP = 0.1  # [s], how often the loop looks whether it is to end, at least
+
+
+def waiting_with_info(subscription: Subscription) -> Iterable[tuple[Any, Info]]:
+    """Yield the messages that wait in a subscription, oldest first, until none is left.
+
+    With each comes what the middleware knows of it: `source_timestamp` and `received_timestamp`
+    [ns] of the system clock, 0 where it does not know.
+    """
+    handle, kind = subscription.handle, subscription.msg_type
+    while (taken := handle.take_message(kind, False)) is not None:
+        yield taken
 
 
 def waiting_messages(subscription: Subscription) -> Iterable[Any]:
     """Yield the messages that wait in a subscription, oldest first, until none is left."""
-    handle, kind = subscription.handle, subscription.msg_type
-    while (taken := handle.take_message(kind, False)) is not None:
-        yield taken[0]
+    return (message for message, _ in waiting_with_info(subscription))
 
 
 def spin(node: Any, until: Callable[[], bool]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import fields
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension
 
@@ -16,6 +17,8 @@ from ros_lagdyn.cross_check import Disagreement
 from ros_lagdyn.rigid_body import Array
 from ros_lagdyn.ros_node.diagnostics import status
 
+# Best effort hears every publisher, reliable ones too.
+INPUT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 TERMS = tuple(field.name for field in fields(Disagreement))
 LEVEL_NAMES = {
     DiagnosticStatus.OK: 'OK', DiagnosticStatus.WARN: 'WARN', DiagnosticStatus.ERROR: 'ERROR'}

@@ -11,6 +11,10 @@ from ros_lagdyn.ros_node.parameters import ParameterSpec, Values
 COMMAND_MODES = ('off', 'gravity', 'inverse_dynamics')
 ACCELERATION_SOURCES = ('estimate', 'reference', 'zero')
 
+GRAVITY_FRAME = ParameterSpec(
+    name='gravity_frame', default='',
+    description='Link, fixed to the root link, in whose axes gravity is given. Empty: the root '
+                'link.')
 NODE_PARAMETERS = (
     *DESCRIPTION_PARAMETERS,
     ParameterSpec(
@@ -36,10 +40,7 @@ NODE_PARAMETERS = (
         name='gravity', default=list(EARTH_GRAVITY), entries=float, length=3,
         minimum=-MOST_GRAVITY, maximum=MOST_GRAVITY,
         description='Acceleration of gravity [m/s^2], in the axes of gravity_frame.'),
-    ParameterSpec(
-        name='gravity_frame', default='',
-        description='Link, fixed to the root link, in whose axes gravity is given. Empty: the '
-                    'root link.'),
+    GRAVITY_FRAME,
     ParameterSpec(
         name='payload.mass', default=0.0, minimum=0.0, maximum=1e6,
         description='Mass that the arm carries [kg], a point.'),
@@ -94,7 +95,8 @@ NODE_PARAMETERS = (
         description='Names of the motors, one for each column of B. Empty: motor1, motor2, ...'),
     ParameterSpec(
         name='command.mode', default='off', choices=COMMAND_MODES,
-        description='Which torques go to ~/command. Switching off sends zeros once.'),
+        description='Which torques go to ~/command; inverse_dynamics with acceleration.source '
+                    'estimate: those of acceleration 0. Switching off sends zeros once.'),
     ParameterSpec(
         name='command.joints', default=[], entries=str,
         description='Order of ~/command: joints, or motors of actuation.names. Empty: all joints '

@@ -67,7 +67,7 @@ class Outputs:
         arm = model.arm
         root = next(iter(arm.frames))
         self._header = Header(frame_id=values['frame_prefix'] + root)
-        self._model = model
+        self.model = model
         self._publish = {topic: publisher.publish for topic, publisher in publishers.items()}
         self._inverse_dynamics = JointMessage(joints, self._header, with_state=True)
         self._gravity = JointMessage(joints, self._header)
@@ -80,15 +80,18 @@ class Outputs:
             (model.dynamics.engine, model.check_dynamics.engine),
             (values['cross_check.warn_tolerance'], values['cross_check.error_tolerance']),
             self._header)
-        self._mode = values['command.mode']
+        self.mode = values['command.mode']
         self._gravity_subtracted = values['residual.gravity_subtracted']
         commanded = tuple(values['command.joints']) or joints
-        self._commands_motors = not set(commanded) <= set(joints)
-        known = model.actuators if self._commands_motors else joints
         for joint in commanded:
-            if joint not in known:
+            if joint not in (*joints, *model.actuators):
                 raise UnknownNameError('joint in command.joints', joint, tuple(
                     dict.fromkeys((*joints, *model.actuators))))
+        self._commands_motors = not set(commanded) <= set(joints)
+        known = model.actuators if self._commands_motors else joints
+        if not set(commanded) <= set(known):
+            raise InvalidArgumentError(
+                f'command.joints must be joints or motors, not both, got {list(commanded)}')
         if len(set(commanded)) != len(commanded):
             raise InvalidArgumentError(
                 f'command.joints must be different joints, got {list(commanded)}')
@@ -96,7 +99,8 @@ class Outputs:
         self._command_order = np.array([known.index(joint) for joint in commanded])
         self._command = ArrayMessage(joints=commanded)
         tool = values['tool_frame'] or model.tip
-        arm.frame(tool)
+        if tool not in model.links:
+            raise UnknownNameError('tool_frame', tool, model.links)
         self._markers = (ArmMarkers(model.dynamics, tool, self._header.frame_id)
                          if values['markers.enabled'] else None)
 
@@ -105,19 +109,16 @@ class Outputs:
         """Say whether markers are wanted."""
         return self._markers is not None
 
-    def publish(self, stamp: Time, wished: State, answer: Answer, measured: Array | None) -> None:
-        """Publish all that follows from one joint state, the torques for a controller first.
+    def publish(self, stamp: Time, wished: State, answer: Answer) -> None:
+        """Publish what follows from one joint state.
 
         Args:
             stamp: of the joint state.
             wished: the state for which the torque was asked.
             answer: what the model says.
-            measured: efforts (n,) of the joint state, or None where it has none.
         """
         self._header.stamp = stamp
         gravity, torque = answer.terms.gravity, answer.torque
-        if self._mode != 'off':
-            self.command(gravity if self._mode == 'gravity' else torque)
         message = self._inverse_dynamics
         message.position[:] = wished.q
         message.velocity[:] = wished.v
@@ -130,12 +131,18 @@ class Outputs:
         self._mass_matrix.data[:] = answer.terms.mass_matrix
         self._publish['~/mass_matrix'](self._mass_matrix.message)
         if self._actuators is not None:
-            self._actuators.effort[:] = self._model.actuator_torques(torque)
+            self._actuators.effort[:] = self.model.actuator_torques(torque)
             self._publish['~/actuator_torques'](self._actuators.message)
-        if measured is not None:
-            model_torque = torque - gravity if self._gravity_subtracted else torque
-            self._residual.effort[:] = measured - model_torque
-            self._publish['~/residual'](self._residual.message)
+
+    def publish_residual(self, measured: Array, gravity: Array, torque: Array) -> None:
+        """Publish measured efforts (n,) less the model's torque (n,), both where the arm is.
+
+        Where the driver has subtracted gravity (n,), so does this.
+        """
+        self._residual.effort[:] = measured - torque
+        if self._gravity_subtracted:
+            self._residual.effort[:] += gravity
+        self._publish['~/residual'](self._residual.message)
 
     def publish_cross_check(self, found: Disagreement) -> None:
         """Publish a disagreement, with the stamp of the last joint state."""
@@ -152,19 +159,23 @@ class Outputs:
         if self._markers is not None:
             self._publish['~/markers'](self._markers.delete_all())
 
-    def command(self, torque: Array) -> None:
-        """Send joint torques (n,) to the controller."""
+    def command(self, gravity: Array, torque: Array) -> None:
+        """Send gravity torques or torques (n,) to the controller, as the mode says."""
+        if self.mode != 'off':
+            self._send(gravity if self.mode == 'gravity' else torque)
+
+    def _send(self, torque: Array) -> None:
         if self._commands_motors:
-            torque = self._model.actuator_torques(torque)
+            torque = self.model.actuator_torques(torque)
         self._command.data[:] = torque[self._command_order]
         self._publish['~/command'](self._command.message)
 
     def commands_like(self, other: Outputs) -> bool:
         """Say whether the next command will replace each torque that `other` commanded."""
-        return other._mode == 'off' or (
-            self._mode != 'off' and self._commanded == other._commanded)
+        return other.mode == 'off' or (
+            self.mode != 'off' and self._commanded == other._commanded)
 
     def let_go(self) -> None:
         """Send zeros: an effort controller would hold the last torque for ever."""
-        if self._mode != 'off':
-            self.command(np.zeros(len(self._model.joints)))
+        if self.mode != 'off':
+            self._send(np.zeros(len(self.model.joints)))

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
@@ -76,6 +78,9 @@ class ParameterSpec:
             InvalidArgumentError: it is of another type.
         """
         if self.entries:
+            if isinstance(value, str):  # as ROS's tools hand on [0, 0, 9.81]: mixed types
+                with suppress(ValueError):
+                    value = json.loads(value)
             if isinstance(value, (array, list, tuple)):
                 entries = [_as(self.entries, entry) for entry in value]
                 if None not in entries:
@@ -199,6 +204,9 @@ class Parameters:
             values = {**self._values, **ours}
             self.accept(values)
         except LagdynError as error:
+            for name in ours:  # rclpy has noted the type of what is refused now
+                if not self._specs[name].read_only:
+                    self._node.set_descriptor(name, self._specs[name].descriptor())
             return SetParametersResult(successful=False, reason=str(error))
         self._values = values
         return SetParametersResult(successful=True)

@@ -12,6 +12,7 @@ import numpy as np
 from geometry_msgs.msg import WrenchStamped
 from rclpy.clock import Clock
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.time import Time as RosTime
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
@@ -21,6 +22,7 @@ from ros_lagdyn.live_model import LiveModel, State
 from ros_lagdyn.recent_wrenches import RecentWrenches
 from ros_lagdyn.rigid_body import Array
 from ros_lagdyn.ros_node.diagnostics import Traffic
+from ros_lagdyn.ros_node.fast_lane import Info
 from ros_lagdyn.ros_node.outputs import Outputs
 from ros_lagdyn.ros_node.parameters import Values
 from ros_lagdyn.ros_node.reference import Reference
@@ -29,9 +31,21 @@ from ros_lagdyn.ros_node.wrench_message import wrench_of
 SECOND = 1_000_000_000  # [ns]
 QUEUE = qos_profile_sensor_data.depth  # joint states that the middleware keeps
 MOST_AT_ONCE = 4 * QUEUE  # taken in one go, so that others have their turn in a flood
+MEMORY = 1.0 / 32.0  # weight of the newest interval and cost
+BUSY = 0.95  # share of the time that answers may take
+LONGEST_WAIT = 10.0  # [s] in the queue of the middleware; more is a clock that was set
 
 # The clock of receipt, age and latency: it never goes back. [s]
 steady = time.perf_counter
+
+
+def _waited(info: Info) -> float:
+    """Return how long ago the middleware received a message [s]; 0 where it does not say."""
+    received = info.get('received_timestamp')
+    if not received:
+        return 0.0
+    waited = 1e-9 * (time.time_ns() - received)
+    return waited if 0.0 <= waited <= LONGEST_WAIT else 0.0
 
 
 class Pipeline:
@@ -52,7 +66,9 @@ class Pipeline:
         self._clock = clock
         self._warn = warn
         self._answers = 0
-        self._queue_was_full = False
+        self._interval = 1.0  # [s], between joint states, smoothed
+        self._cost = 0.0  # [s], of an answer, smoothed
+        self._last_take = steady()
         self._next_markers = 0.0  # steady time [s]
         self._begin_with(model, values)
         self.use(model, outputs, values)
@@ -78,20 +94,28 @@ class Pipeline:
         self._wrenches.timeout = values['external_wrench.timeout']
         self.model, self.outputs, self._values = model, outputs, values
 
-    def take(self, messages: Iterable[JointState]) -> None:
+    def forget_inputs(self) -> None:
+        """Begin anew: what was received before counts no longer."""
+        self.table.reset()
+        self._reference.clear()
+        self._wrenches.clear()
+
+    def take(self, messages: Iterable[tuple[JointState, Info]]) -> None:
         """Enter joint states, oldest first, and answer each; only the newest when falling behind.
 
-        A pause of the machine leaves a full queue, which is answered in a moment. When it is full
-        again right afterwards, joint states come faster than answers: old ones help nobody.
+        A pause of the machine leaves a full queue, which is answered in a moment. Where answers
+        take longer than joint states take to come, old ones help nobody.
         """
+        now = steady()
         waiting = list(islice(messages, MOST_AT_ONCE))
-        is_full = len(waiting) >= QUEUE
-        is_behind = is_full and self._queue_was_full
-        self._queue_was_full = is_full
+        if not waiting:
+            return
+        self._learn_interval(now, len(waiting))
+        is_behind = len(waiting) > 1 and self._cost > BUSY * self._interval
         newest = None
-        for message in waiting:
-            received = steady()
-            if not self._put(message, received):
+        for message, info in waiting:
+            received = steady() - _waited(info)
+            if not self._put(message, info, received):
                 continue
             if is_behind:
                 newest = message, received
@@ -100,14 +124,21 @@ class Pipeline:
         if newest is not None:
             self._answer(*newest)
 
-    def _put(self, message: JointState, received: float) -> bool:
+    def _learn_interval(self, now: float, count: int) -> None:
+        """Learn how often joint states come [s]."""
+        self._interval += MEMORY * (min((now - self._last_take) / count, 1.0) - self._interval)
+        self._last_take = now
+
+    def _put(self, message: JointState, info: Info, received: float) -> bool:
         """Enter a joint state into the table; say whether it can be answered."""
         stamp = message.header.stamp
         stamp_ns = stamp.sec * SECOND + stamp.nanosec
-        if stamp_ns == 0:  # not set: the time of receipt is the best guess
-            now = self._clock.now()
-            stamp_ns = now.nanoseconds
-            message.header.stamp = now.to_msg()
+        if stamp_ns == 0:  # not set: when it was received is the best guess
+            at = self._clock.now().nanoseconds - round(SECOND * (steady() - received))
+            message.header.stamp = RosTime(nanoseconds=max(at, 0)).to_msg()
+            # When it was sent is better for derivatives: nothing here can hold that up.
+            stamp_ns = at if self._clock.ros_time_is_active else (
+                info.get('source_timestamp') or at)
         verdict = self.table.put(
             message.name, message.position, message.velocity, message.effort,
             stamp_ns=stamp_ns, received=received)
@@ -128,25 +159,39 @@ class Pipeline:
 
     def _answer(self, message: JointState, received: float) -> None:
         """Compute and publish everything for the state in the table."""
+        begin = steady()
         model, outputs, table, values = self.model, self.outputs, self.table, self._values
         q, v = table.q, table.v
-        wished = self._wished(q, v, received)
-        wrenches = (self._wrenches.current(received)
+        source = values['acceleration.source']
+        wished = self._wished(source, q, v, received)
+        wrenches = (self._wrenches.current(begin)
                     if values['external_wrench.enabled'] else ())
         answer = model.answer(q, v, wished, wrenches)
-        outputs.publish(message.header.stamp, wished, answer, table.efforts)
+        torque = answer.torque
+        if outputs.mode == 'inverse_dynamics' and source == 'estimate':
+            # The measured acceleration, fed back, would cancel the arm's inertia: a light push
+            # and it runs away.
+            torque = model.torque(State(q, v, self._zeros), wrenches)
+        outputs.command(answer.terms.gravity, torque)
+        outputs.publish(message.header.stamp, wished, answer)
+        if table.efforts is not None:
+            # Where the arm is, not where a reference wishes it to be.
+            outputs.publish_residual(
+                table.efforts, answer.terms.gravity, answer.torque if source != 'reference'
+                else model.torque(State(q, v, wished.a), wrenches))
         every = values['cross_check.every']
         if every and self._answers % every == 0:
             outputs.publish_cross_check(model.check(q, v, wished, answer))
-        if outputs.has_markers and received >= self._next_markers:
-            self._next_markers = received + 1.0 / values['markers.rate']
+        if outputs.has_markers and begin >= self._next_markers:
+            self._next_markers = begin + 1.0 / values['markers.rate']
             outputs.publish_markers(q, answer.terms.gravity)
         self._answers += 1
-        self.traffic.latencies.append(steady() - received)
+        end = steady()
+        self.traffic.latencies.append(end - received)
+        self._cost += MEMORY * (min(end - begin, 1.0) - self._cost)
 
-    def _wished(self, q: Array, v: Array, now: float) -> State:
+    def _wished(self, source: str, q: Array, v: Array, now: float) -> State:
         """Return the state and acceleration for which the torque is asked."""
-        source = self._values['acceleration.source']
         if source == 'estimate':
             return State(q, v, self.table.a)
         if source == 'reference':

@@ -19,6 +19,10 @@ class Reference:
         """Take the joints of the arm, in its order."""
         self._joints = joints
         self._zeros = np.zeros(len(joints))
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was desired."""
         self._received = -np.inf
         self._wished: tuple[Array | None, Array | None, Array] = (None, None, self._zeros)
 
