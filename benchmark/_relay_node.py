@@ -84,7 +84,7 @@ def main() -> None:
     rclpy.init(args=sys.argv)
     node = RelayNode(sys.argv[1].split(','))
     gc.collect()
-    gc.freeze()  # as dynamics_node does
+    gc.freeze()  # as dynamics_node does when it has its model
     with suppress(KeyboardInterrupt, ExternalShutdownException):
         rclpy.spin(node)
     node.destroy_node()  # says goodbye: others would wait for a lost participant

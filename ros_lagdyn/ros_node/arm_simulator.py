@@ -41,7 +41,7 @@ from ros_lagdyn.ros_node.description import (
 from ros_lagdyn.ros_node.messages import INPUT_QOS, JointMessage
 from ros_lagdyn.ros_node.node_parameters import GRAVITY_FRAME
 from ros_lagdyn.ros_node.parameters import Parameters, ParameterSpec, Values
-from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run
+from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
 from ros_lagdyn.ros_node.wrench_message import wrench_of
 from ros_lagdyn.simulation import ArmSimulation, DivergedError
 from ros_lagdyn.urdf_model import arm_from_slim_urdf
@@ -208,6 +208,7 @@ class ArmSimulator(Node):
             self.get_logger().error(f'robot_description refused: {error}')
             return
         self._take(plant)
+        spare_long_lived()
         self.get_logger().info(
             f'simulating "{plant.arm.name}" with the joints {", ".join(plant.arm.joints)}; '
             f'effort_command: {", ".join(plant.command_joints)}'

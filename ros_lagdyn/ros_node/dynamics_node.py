@@ -31,11 +31,11 @@ from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, 
 from ros_lagdyn.ros_node.outputs import Outputs, create_publishers
 from ros_lagdyn.ros_node.parameters import Parameters, Values
 from ros_lagdyn.ros_node.pipeline import Pipeline, steady
-from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run
+from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
 
 WARN_EVERY = 5.0  # [s], for each kind of warning
 REPORT_EVERY = 1.0  # [s]
-LOG_AFTER = 0.1  # [s]
+SETTLE_AFTER = 0.1  # [s]
 PURPOSE = 'Answers joint states with torques, gravity compensation and mass matrix, checked live.'
 
 
@@ -257,14 +257,15 @@ class DynamicsNode(LifecycleNode):
         if settings.payload_mass > 0.0:
             text += f'; payload of {settings.payload_mass:g} kg at {model.payload_frame}'
 
-        def tell() -> None:
+        def settle() -> None:
             if model.note and model.note != self._note:
                 self.get_logger().warning(model.note)
             self._note = model.note
             self.get_logger().info(text)
+            spare_long_lived()
 
         # The first line that a process logs takes rclpy 50 ms: not before the first answer.
-        self._later(LOG_AFTER, tell)
+        self._later(SETTLE_AFTER, settle)
         return model
 
     def _outputs(self, model: LiveModel, values: Values) -> Outputs:
