@@ -292,7 +292,8 @@ def _transmission(arm: Arm, settings: Settings) -> tuple[tuple[str, ...], Array]
         raise InvalidArgumentError(
             'actuation.matrix must have full row rank, else the motors cannot produce every '
             f'joint torque; its rank is {np.linalg.matrix_rank(B)} with {n} joints')
-    to_motors = np.linalg.pinv(B)
+    with np.errstate(all='ignore'):
+        to_motors = np.linalg.pinv(B)
     if not (abs(to_motors) <= LARGEST_STATE).all():
         raise InvalidArgumentError(
             'actuation.matrix is too close to zero: motor torques would be more than '

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shipped import load, text_of
+from shipped import URDF_FOLDER, load, text_of
 
 pytest.importorskip('rclpy', reason='rclpy is not installed: no ROS graph to test on')
 
 from geometry_msgs.msg import WrenchStamped
 from ros_graph import (
+    BEST_EFFORT,
     DEADLINE,
     LATCHED,
     SECOND,
@@ -35,6 +36,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
+from ros_lagdyn.dynamics import load_dynamics
 from ros_lagdyn.errors import LagdynError
 from ros_lagdyn.joint_stops import home_position, joint_stops
 from ros_lagdyn.ros_node.wrench_message import wrench_of
@@ -245,6 +247,81 @@ def test_reset_push_and_parameters(user: User, start: Start) -> None:
     assert 5 <= len(user.serve(0.5)) <= 27
 
 
+def test_a_push_sent_with_best_effort_is_felt(user: User, start: Start) -> None:
+    """As sensors send it; some of it may be lost."""
+    start(initial_position=[1.0, 0.5], hold_until_command=False, gravity=[0.0, 0.0, 0.0])
+    user.next_state()
+    push = user.probe.publisher(WrenchStamped, '~/external_wrench', BEST_EFFORT)
+    message = WrenchStamped()
+    message.header.frame_id, message.wrench.force.z = 'tool0', 40.0
+    user.probe.ask(push, message, lambda: abs(user.states[-1].position[1] - 0.5) > 1e-3)
+    user.probe.node.destroy_publisher(push)
+
+
+def test_a_joint_that_is_commanded_no_longer_gets_no_torque(user: User, start: Start) -> None:
+    """What it was told last is not held for ever; the others keep theirs."""
+    start(initial_position=[1.0, 0.5], gravity=[0.0, 0.0, 0.0])
+    user.next_state()
+    user.send(5.0, 3.0)
+    user.next_state(lambda state: list(state.effort) == [5.0, 3.0])
+    user.probe.set({'command_joints': ['joint1']})
+    user.next_state(lambda state: list(state.effort) == [5.0, 0.0])
+    user.send(-4.0)
+    user.next_state(lambda state: list(state.effort) == [-4.0, 0.0])
+    user.probe.set({'command_joints': ['joint2', 'joint1']})
+    user.next_state(lambda state: list(state.effort) == [-4.0, 0.0])
+    user.send(2.0, 1.0)
+    user.next_state(lambda state: list(state.effort) == [1.0, 2.0])
+
+
+def test_a_command_sent_at_once_after_a_reset_takes_effect(user: User, start: Start) -> None:
+    """Brakes hold the arm for 0.1 s; then it moves from its initial position, by that command."""
+    start(initial_position=[1.0, 0.5])
+    user.next_state()
+    user.send(0.0, 0.0)
+    user.next_state(lambda state: state.position[0] < 0.9)
+    asked = time.time_ns()
+    assert user.reset().success
+    answered = time.time_ns()
+    user.send(75.0, 2.0)
+    user.states.clear()
+    user.probe.wait_for(
+        lambda: user.states and list(user.states[-1].effort) == [75.0, 2.0], what='the command')
+    held = [state for state in user.states
+            if list(state.position) == [1.0, 0.5] and not any(state.effort)]
+    moved = next(state for state in user.states if list(state.effort) == [75.0, 2.0])
+    # The reset was between question and answer; a tick of 2 ms and a busy machine come on top.
+    assert asked + 99 * MILLISECOND < stamp_of(moved) < answered + (100 + 400) * MILLISECOND
+    # From rest, in one tick of at most 0.1 s, at the acceleration of an arm that was let go.
+    expected = ArmSimulation(
+        load('two_link', 'closed_form'), q=np.array([1.0, 0.5]), v=np.zeros(2))
+    expected.step(np.array([75.0, 2.0]), min(seconds(held[-1], moved), 0.1))
+    np.testing.assert_allclose(moved.position, expected.q, rtol=0.0, atol=1e-9)
+
+
+def test_gravity_may_be_given_in_the_axes_of_a_link_at_the_base(user: User, start: Start) -> None:
+    """The energy of the falling arm is constant, with gravity as the root link sees it."""
+    # rpy = (pi/2, 0, 0): the frame's z axis is the root's -y axis, its y axis the root's z axis.
+    mounted = text_of('two_link').replace('</robot>', """<link name="wall"/>
+      <joint name="mount" type="fixed"><parent link="base_link"/><child link="wall"/>
+        <origin rpy="1.5707963267948966 0 0"/></joint></robot>""")
+    start(None, robot_description=mounted, gravity_frame='wall', gravity=[2.0, -9.0, 0.5],
+          friction=False, hold_until_command=False, initial_position=[1.0, 0.5])
+    model = load_dynamics(mounted, 'lagrangian', [2.0, -0.5, -9.0])
+    start_energy = model.potential_energy([1.0, 0.5])
+    user.next_state(lambda state: abs(state.velocity[0]) > 0.5)
+    user.reset()
+    fallen = user.next_state(lambda state: abs(state.velocity[0]) > 0.5)
+    q, v = fallen.position, np.array(fallen.velocity)
+    kinetic = 0.5 * v @ model.mass_matrix(q) @ v
+    assert kinetic > 0.1  # [J]
+    # The simulation keeps energy to 1e-6 of it; with another gravity it would be off by joules.
+    assert kinetic + model.potential_energy(q) == pytest.approx(
+        start_energy, abs=1e-4 * abs(start_energy))
+    refused = user.probe.try_set({'gravity_frame': 'link1'})
+    assert not refused.successful and '"link1" moves' in refused.reason
+
+
 def test_bad_commands_are_ignored_and_counted(
         user: User, start: Start) -> None:
     """Wrong lengths and numbers that are none do not open the brakes."""
@@ -272,6 +349,8 @@ def test_a_late_description_and_a_new_one(user: User, start: Start) -> None:
     description = user.probe.publisher(String, 'robot_description', LATCHED, matched=False)
     description.publish(String(data='<robot'))
     user.probe.wait_for(lambda: 'robot_description refused' in simulator.output())
+    description.publish(String(data=str(URDF_FOLDER / 'two_link.urdf')))  # no message opens files
+    user.probe.wait_for(lambda: simulator.output().count('robot_description refused') == 2)
     description.publish(String(data=text_of('two_link')))
     user.next_state(lambda state: list(state.name) == ['joint1', 'joint2'])
     fallen = user.next_state(lambda state: state.position[0] < -0.3)

@@ -153,9 +153,52 @@ def test_a_push_moves_the_compensated_arm_the_way_it_pushes(loop: Loop) -> None:
     message.header.frame_id = 'tool0'
     vector = message.wrench.force
     vector.x, vector.y, vector.z = force
-    loop.simulator.publisher(WrenchStamped, '~/external_wrench').publish(message)
-    pushed = loop.next_state(lambda state: abs(state.position[joint] - pose[joint]) > 0.05)
+    push = loop.simulator.publisher(WrenchStamped, '~/external_wrench')
+
+    def moved() -> list[JointState]:
+        return [state for state in loop.states
+                if abs(state.position[joint] - pose[joint]) > 0.05]
+
+    loop.next_state()
+    pushed = loop.probe.ask(push, message, moved)[0]  # best effort may drop it
     assert np.sign(pushed.position[joint] - pose[joint]) == np.sign(acceleration[joint])
+
+
+def test_a_pushed_arm_does_not_run_away_from_its_own_inverse_dynamics(
+        loops: Mapping[str, Loop]) -> None:
+    """With torques of C v + g it coasts: its joints keep the speed that a push gave them.
+
+    A push F for a time T gives at most T max|M^-1 J'F|. A tick of the simulator makes it up to
+    0.1 s longer, and commands that a busy machine sends late do not quite cancel C v + g: four
+    times as much leaves room for both. Where the estimated acceleration is fed back, that of the
+    push stays, multiplied by T and the filter's 2 pi 10 / s: after a second speeds are 60 times as
+    large.
+    """
+    loop = loops['two_link']
+    force, duration, watched = 2.0, 0.2, 1.0  # [N], [s], [s]
+    pose, model = np.array([1.5, -1.0]), loop.model  # far from stops
+    poses = np.random.default_rng(SEED).uniform(*loop.stops, (500, 2))
+    fastest = duration * force * max(
+        abs(np.linalg.solve(model.mass_matrix(q), model.frame_rotation(q, 'tool0')[:, 2]
+                            @ model.frame_jacobian(q, 'tool0')[:3])).max() for q in poses)
+    loop.place(pose)
+    message = WrenchStamped()
+    message.header.frame_id = 'tool0'
+    message.wrench.force.z = force
+    push = loop.simulator.publisher(WrenchStamped, '~/external_wrench')
+    loop.simulator.set({'external_wrench.timeout': duration})
+    loop.node.set({'command.mode': 'inverse_dynamics'})
+    try:
+        loop.next_state(lambda state: any(state.effort))
+        loop.probe.ask(push, message, lambda: max(
+            map(abs, loop.states[-1].velocity)) > 0.1 * fastest)
+        loop.next_state()
+        loop.probe.wait_for(lambda: loop.elapsed() > watched * SECOND, what='a second of motion')
+    finally:
+        loop.node.set({'command.mode': 'off'})
+        loop.simulator.set({'external_wrench.timeout': 0.5})
+    speeds = [abs(np.array(state.velocity)).max() for state in loop.states]
+    assert max(speeds) < 4.0 * fastest
 
 
 def test_inverse_dynamics_finds_the_torques_that_move_the_arm(loop: Loop) -> None:

@@ -341,6 +341,37 @@ def test_the_arm_is_held_and_a_summary_says_so(stem: str, seconds: int) -> None:
     assert f'{stem}: {seconds}.' in ended.stdout
 
 
+@on_a_graph
+def test_in_a_domain_of_others_the_demo_keeps_to_a_namespace_of_its_own() -> None:
+    """Nothing appears on /joint_states or /robot_description, where a real robot may be."""
+    from ros_graph import Probe  # sets ROS_DOMAIN_ID
+
+    shared = {'/diagnostics', '/parameter_events', '/rosout'}
+    process = subprocess.Popen(
+        [*COMMAND, '--seconds', '60'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=environment(ROS_DOMAIN_ID=os.environ['ROS_DOMAIN_ID']))
+    try:
+        with Probe() as probe:
+            assert process.stdout is not None
+            while (line := process.stdout.readline()) and 'held by computed torques' not in line:
+                pass
+
+            def topics() -> set[str]:
+                return {name for name, _ in probe.node.get_topic_names_and_types()}
+
+            own = f'/demo_{process.pid}/'
+            expected = {own + name for name in (
+                'joint_states', 'robot_description', 'effort_command', 'lagdyn/inverse_dynamics')}
+            probe.wait_for(lambda: expected <= topics(), what='the topics of the demo')
+            assert {name for name in topics() if not name.startswith(own)} <= shared
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=DEADLINE)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, line + rest
+
+
 def with_node(*arguments: str) -> list[str]:
     """Return a command that runs the demo with further arguments of dynamics_node."""
     return [sys.executable, '-c', (

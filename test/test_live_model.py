@@ -57,6 +57,25 @@ PENDULUM = """<robot name="pendulum">
   <joint name="swing" type="revolute"><parent link="ceiling"/><child link="rod"/>
     <axis xyz="0 -1 0"/><limit lower="-3" upper="3" effort="9" velocity="3"/></joint>
 </robot>"""
+# A hand on an arm of two joints; the second finger moves as the first one does.
+_BODY = '<inertial><mass value="{}"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>' \
+        '</inertial>'
+_LIMIT = '<limit lower="-1" upper="1" effort="9" velocity="3"/>'
+GRIPPER = f"""<robot name="gripper">
+  <link name="base"/><link name="upper">{_BODY.format(2)}</link>
+  <link name="hand">{_BODY.format(1)}</link><link name="palm"/>
+  <link name="left">{_BODY.format(0.1)}</link><link name="right">{_BODY.format(0.1)}</link>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+    <axis xyz="0 1 0"/>{_LIMIT}</joint>
+  <joint name="elbow" type="revolute"><parent link="upper"/><child link="hand"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>{_LIMIT}</joint>
+  <joint name="glove" type="fixed"><parent link="hand"/><child link="palm"/>
+    <origin xyz="0.3 0 0"/></joint>
+  <joint name="grip" type="prismatic"><parent link="hand"/><child link="left"/>
+    <origin xyz="0.2 0 0"/><axis xyz="0 1 0"/>{_LIMIT}</joint>
+  <joint name="grip_too" type="prismatic"><parent link="hand"/><child link="right"/>
+    <origin xyz="0.2 0 0"/><axis xyz="0 -1 0"/>{_LIMIT}<mimic joint="grip"/></joint>
+</robot>"""
 # No formula of the book has four joints.
 CHAIN = random_tree(np.random.default_rng(5), 4)
 
@@ -239,6 +258,8 @@ def test_motors_without_names_are_numbered() -> None:
     ({'actuation': (1.0, 2.0, 3.0)}, r'actuation\.matrix must have 2 rows.*joint1, joint2.*got 3'),
     ({'actuation': (1.0, 2.0, 2.0, 4.0)}, r'full row rank.*rank is 1 with 2 joints'),
     ({'actuation': (1.0, 1.0)}, r'full row rank.*rank is 1 with 2 joints'),
+    ({'actuation': (1e-320, 0.0, 0.0, 1e-320)}, r'actuation\.matrix is too close to zero'),
+    ({'actuation': (1.0, 0.0, 0.0, 1e-10)}, r'actuation\.matrix is too close to zero'),
     ({'actuation': (1.0, 0.0, 0.0, 1.0), 'actuators': ('one',)},
      r'actuation\.names must be 2 names.*got 1'),
     ({'actuators': ('one', 'two')}, r'actuation\.names.*without actuation\.matrix'),
@@ -316,6 +337,33 @@ def test_without_a_tool_the_tip_is_the_last_link_behind_the_most_joints() -> Non
         <joint name="glue" type="fixed"><parent link="finger"/><child link="ring"/></joint>
         </robot>""")
     assert tip_frame(load_arm(ring)) == 'ring'
+
+
+def test_a_hand_carries_the_payload_not_one_of_its_fingers() -> None:
+    """A payload at a finger would be felt by the joint of the fingers, sideways."""
+    model = LiveModel(GRIPPER, Settings(payload_mass=3.0))
+    assert (model.tip, model.payload_frame) == ('palm', 'palm')
+    q, v, a = random_states(model.arm, 5, 3)
+    expected = load_dynamics(
+        with_mass_by_hand(GRIPPER, 'palm', 3.0, (0.0, 0.0, 0.0)), 'lagrangian')
+    assert CrossCheck(expected, model.dynamics)(q, v, a).worst < ROUNDING
+    tool = GRIPPER.replace('"palm"', '"tool0"')
+    assert tip_frame(load_arm(tool)) == 'tool0'
+
+
+def test_one_finger_is_the_end_of_a_chain_and_arms_at_the_base_are_no_fingers() -> None:
+    """Of two arms that are equally long the URDF's last one counts."""
+    one_finger = re.sub(r'<joint name="grip_too".*?</joint>|<link name="right">.*?</link>', '',
+                        GRIPPER, flags=re.DOTALL)
+    assert tip_frame(load_arm(one_finger)) == 'left'
+    two_arms = f"""<robot name="two_arms"><link name="torso"/>
+      <link name="first">{_BODY.format(1)}</link><link name="last">{_BODY.format(1)}</link>
+      <joint name="a" type="revolute"><parent link="torso"/><child link="first"/>
+        <axis xyz="0 1 0"/>{_LIMIT}</joint>
+      <joint name="b" type="revolute"><parent link="torso"/><child link="last"/>
+        <axis xyz="0 1 0"/>{_LIMIT}</joint></robot>"""
+    assert tip_frame(load_arm(two_arms)) == 'last'
+    assert LiveModel(two_arms, Settings(payload_mass=1.0)).payload_frame == 'last'
 
 
 # -- self-test ---------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ pytest.importorskip('rclpy', reason='rclpy is not installed: no ROS graph to tes
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from ros_graph import (
+    BEST_EFFORT,
     ERROR,
     OK,
     WARN,
@@ -414,6 +415,20 @@ def test_command_in_another_order(spatial: Rig) -> None:
     spatial.never('command')
 
 
+def test_a_command_of_inverse_dynamics_does_not_feed_the_estimate_back(spatial: Rig) -> None:
+    """It is the torque of acceleration 0, while ~/inverse_dynamics has the estimated one."""
+    spatial.set(command__mode='inverse_dynamics')
+    model = spatial.model
+    derivative = FilteredDerivative(3, 10.0)
+    for index in range(4):
+        q, v = spatial.q[index], spatial.v[index]
+        found = spatial.answer(index, 'command')
+        a = np.array(derivative.update(v.tolist(), stamp_of(found['inverse_dynamics'])))
+        same(found['inverse_dynamics'].effort, model.inverse_dynamics(q, v, a))
+        same(found['command'].data, model.inverse_dynamics(q, v, np.zeros(3)))
+    assert abs(a).max() > 1.0  # [rad/s^2]
+
+
 def test_command_of_some_joints(spatial: Rig) -> None:
     """A controller may have some of the joints only; an unknown one is refused."""
     spatial.set(command__mode='gravity', command__joints=['joint3'])
@@ -432,6 +447,22 @@ def test_command_of_motors(two_link: Rig) -> None:
         g = two_link.model.gravity(two_link.q[index])
         found = two_link.answer(index, 'command', 'actuator_torques')
         same(found['command'].data, [g[1], g[0] - g[1]])
+
+
+def test_what_command_joints_cannot_be_is_refused_with_the_culprit(two_link: Rig) -> None:
+    """The joint that there is not is named, not one that there is; nor can both be mixed."""
+    two_link.set(actuation__matrix=[1.0, 1.0, 0.0, 1.0], actuation__names=['base', 'remote'])
+    for joints, said in (
+        (['joint1', 'joint9'], 'unknown joint in command.joints "joint9", known are: joint1, '
+                               'joint2, base, remote'),
+        (['remote', 'joint9'], 'unknown joint in command.joints "joint9", known are: joint1, '
+                               'joint2, base, remote'),
+        (['joint1', 'remote'], 'command.joints must be joints or motors, not both, got '
+                               "['joint1', 'remote']"),
+        (['base', 'base'], "command.joints must be different joints, got ['base', 'base']"),
+    ):
+        result = two_link.probe.try_set({'command.joints': joints})
+        assert (result.successful, result.reason) == (False, said)
 
 
 # -- acceleration --------------------------------------------------------------------------------
@@ -526,6 +557,30 @@ def test_reference(spatial: Rig) -> None:
     torque_becomes(model.inverse_dynamics(q, v, zero), q, v)
 
 
+@pytest.mark.parametrize('subtracted', [False, True])
+def test_the_residual_is_where_the_arm_is_wherever_it_should_be(
+        spatial: Rig, subtracted: bool) -> None:
+    """Of measured positions and velocities; the acceleration is the desired one."""
+    spatial.set(acceleration__source='reference', reference__timeout=0.0,
+                residual__gravity_subtracted=subtracted)
+    model, q_d, v_d, a_d = spatial.model, spatial.q[3], spatial.v[3], spatial.a[3]
+    references = spatial.probe.publisher(JointTrajectory, '~/reference', BEST_EFFORT)
+
+    def is_followed() -> bool:
+        references.publish(trajectory(
+            spatial.joints, positions=q_d, velocities=v_d, accelerations=a_d))
+        return list(spatial.answer(0)['inverse_dynamics'].position) == q_d.tolist()
+
+    spatial.probe.wait_for(is_followed, what='a reference sent with best effort')
+    measured = np.array([1.5, -2.5, 0.5])
+    for index in range(2):
+        q, v = spatial.q[index], spatial.v[index]
+        found = spatial.answer(index, 'residual', effort=measured)
+        same(found['inverse_dynamics'].effort, model.inverse_dynamics(q_d, v_d, a_d))
+        expected = measured - model.inverse_dynamics(q, v, a_d)
+        same(found['residual'].effort, expected + subtracted * model.gravity(q))
+
+
 # -- what acts on the arm ------------------------------------------------------------------------
 
 
@@ -582,6 +637,36 @@ def test_external_wrench(spatial: Rig) -> None:
 
     spatial.set(external_wrench__timeout=0.05)
     torque_becomes(alone)
+
+
+def test_what_was_desired_or_pushed_ends_with_deactivation(spatial: Rig) -> None:
+    """Even if it counts for ever: after the next activation the arm may be elsewhere."""
+    spatial.set(acceleration__source='reference', reference__timeout=0.0,
+                external_wrench__enabled=True, external_wrench__timeout=0.0)
+    model, q, v, a_d = spatial.model, spatial.q[0], spatial.v[0], spatial.a[0]
+    references = spatial.probe.publisher(JointTrajectory, '~/reference')
+    wrenches = spatial.probe.publisher(WrenchStamped, '~/external_wrench')
+    alone = model.inverse_dynamics(q, v, np.zeros(3))
+
+    def both_act() -> bool:
+        references.publish(trajectory(spatial.joints, accelerations=a_d))
+        wrenches.publish(wrench('tool0', [10.0, 20.0, 30.0], [0.0] * 3))
+        effort = spatial.answer(0)['inverse_dynamics'].effort
+        force = model.frame_rotation(q, 'tool0') @ [10.0, 20.0, 30.0]
+        return bool(np.allclose(
+            effort, model.inverse_dynamics(q, v, a_d)
+            - model.frame_jacobian(q, 'tool0')[:3].T @ force, rtol=0.0, atol=1e-9))
+
+    spatial.probe.set({'external_wrench.timeout': 1e-3})  # what tests before have sent
+    same(spatial.answer(0)['gravity_compensation'].effort, model.gravity(q))
+    spatial.probe.set({'external_wrench.timeout': 0.0})
+    spatial.probe.wait_for(both_act, what='a torque with reference and wrench')
+    spatial.probe.node.destroy_publisher(references)
+    spatial.probe.node.destroy_publisher(wrenches)
+    for transition in ('deactivate', 'activate'):
+        assert spatial.probe.change_state(transition)
+    for _ in range(3):
+        same(spatial.answer(0)['inverse_dynamics'].effort, alone)
 
 
 def test_friction(two_link: Rig) -> None:
@@ -647,6 +732,16 @@ def test_payload(rigs: Callable[[str], Rig], arm: str) -> None:
         rig.restore()
     check_model(rig, rig.model)
     rig.restore()
+
+
+def test_the_payload_is_no_tool(two_link: Rig) -> None:
+    """The link that it becomes is gone with it: a tool is one of the URDF's links."""
+    two_link.set(payload__mass=1.0, payload__frame='tool0', markers__enabled=True)
+    result = two_link.probe.try_set({'tool_frame': 'payload'})
+    assert (result.successful, result.reason) == (
+        False, 'unknown tool_frame "payload", known are: base_link, link1, link2, tool0')
+    two_link.set(tool_frame='link1')
+    two_link.set(payload__mass=0.0)  # the tool is still there
 
 
 def test_gravity_of_an_arm_on_the_wall(rig: Rig) -> None:

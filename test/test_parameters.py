@@ -103,10 +103,13 @@ WRONG_TYPE = [
     ('flag', 1), ('flag', 'true'), ('count', 3.0), ('count', True), ('rate', True),
     ('rate', 'fast'), ('word', 5), ('colour', 1), ('mode', 5), ('vector', 1.0),
     ('vector', [True, False, True]), ('vector', ['a', 'b', 'c']), ('names', [1.0]),
-    ('names', 'a'), ('mode', True),
+    ('names', 'a'), ('mode', True), ('vector', '[1, 2'), ('vector', '[1, 2, "c"]'),
+    ('names', '["a", 1]'), ('numbers', '{"1": 2}'), ('numbers', '5'),
 ]
-MEANT = [  # as YAML and ROS's tools read 3, 1e-1, [1, 2, 3] and []
+MEANT = [  # as YAML and ROS's tools read 3, 1e-1, [1, 2, 3], [0, 0, 4.5] and []
     ('rate', 3, 3.0), ('rate', '3.5', 3.5), ('vector', [1, 2, 3], [1.0, 2.0, 3.0]),
+    ('vector', '[0, 0, 4.5]', [0.0, 0.0, 4.5]), ('numbers', '[]', []),
+    ('names', '["a", "b"]', ['a', 'b']),
 ]
 
 
@@ -124,11 +127,13 @@ def test_a_bad_value_later_is_refused_and_the_old_one_stays(
         make_node: MakeNode, name: str, value: Any) -> None:
     node = make_node()
     parameters = Parameters(node, SPECS)
+    kind = node.describe_parameter(name).type
     result = set_one(node, name, value)
     assert not result.successful
     assert name in result.reason
     assert dict(parameters.values) == DEFAULTS
     assert value_of(node, name) == DEFAULTS[name]
+    assert node.describe_parameter(name).type == kind
 
 
 @pytest.mark.parametrize(('name', 'value'), [
@@ -175,6 +180,10 @@ def test_what_accept_refuses_stays_as_it_was(make_node: MakeNode) -> None:
     assert (result.successful, result.reason) == (False, 'word cannot be this')
     assert dict(parameters.values) == DEFAULTS
     assert value_of(node, 'word') == ''
+    # Also where it comes in another type, which rclpy has noted by then.
+    assert not set_one(node, 'rate', 3).successful
+    assert node.describe_parameter('rate').type == Parameter.Type.DOUBLE.value
+    assert value_of(node, 'rate') == 2.5
 
 
 def test_several_at_once_are_taken_together_or_not_at_all(make_node: MakeNode) -> None:
@@ -186,6 +195,8 @@ def test_several_at_once_are_taken_together_or_not_at_all(make_node: MakeNode) -
     result = node.set_parameters_atomically([*good, Parameter('colour', value='blue')])
     assert not result.successful and 'colour' in result.reason
     assert asked == [] and dict(parameters.values) == DEFAULTS
+    for spec in SPECS:
+        assert node.describe_parameter(spec.name).type == spec.type.value, spec.name
     assert node.set_parameters_atomically(good).successful
     assert asked == [{**DEFAULTS, 'rate': 5.0, 'word': 'x'}]
 

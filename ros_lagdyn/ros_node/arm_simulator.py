@@ -51,7 +51,7 @@ from ros_lagdyn.wave import Wave
 PURPOSE = 'Simulates the arm of the robot_description: takes torques, publishes joint states.'
 LONGEST_TICK = 0.1  # [s]: a machine that slept does not make the arm leap
 QUIET = 5.0  # [s] between two warnings of the same kind
-PAUSE = 0.1  # [s] after a reset, for commands on their way, which are meant for the state before
+PAUSE = 0.1  # [s] of brakes after a reset: until then a controller has seen the new state
 
 PARAMETERS = (
     *DESCRIPTION_PARAMETERS,

@@ -11,6 +11,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 
+from ros_lagdyn.errors import UrdfError
 from ros_lagdyn.ros_node.parameters import ParameterSpec
 from ros_lagdyn.urdf_text import read_urdf_text
 
@@ -50,7 +51,11 @@ class RobotDescription:
         self._last: str | None = None
         self._subscription = None
         if given.strip():
-            self._last = given_text(given)
+            try:
+                self._last = given_text(given)
+            except UrdfError as error:
+                node.get_logger().error(f'parameter robot_description: {error}')
+                self._last = given
             on_text(self._last)
         else:
             self._subscription = node.create_subscription(

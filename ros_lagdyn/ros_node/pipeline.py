@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -31,8 +32,8 @@ from ros_lagdyn.ros_node.wrench_message import wrench_of
 SECOND = 1_000_000_000  # [ns]
 QUEUE = qos_profile_sensor_data.depth  # joint states that the middleware keeps
 MOST_AT_ONCE = 4 * QUEUE  # taken in one go, so that others have their turn in a flood
-MEMORY = 1.0 / 32.0  # weight of the newest interval and cost
-BUSY = 0.95  # share of the time that answers may take
+REMEMBERED = 9  # costs and intervals; their medians count, which single pauses do not change
+BUSY = 0.85  # share of the time that answers may take; waiting for messages costs some, too
 LONGEST_WAIT = 10.0  # [s] in the queue of the middleware; more is a clock that was set
 
 # The clock of receipt, age and latency: it never goes back. [s]
@@ -66,8 +67,8 @@ class Pipeline:
         self._clock = clock
         self._warn = warn
         self._answers = 0
-        self._interval = 1.0  # [s], between joint states, smoothed
-        self._cost = 0.0  # [s], of an answer, smoothed
+        self._intervals: deque[float] = deque(maxlen=REMEMBERED)  # [s], between joint states
+        self._costs: deque[float] = deque(maxlen=REMEMBERED)  # [s], of answers
         self._last_take = steady()
         self._next_markers = 0.0  # steady time [s]
         self._begin_with(model, values)
@@ -110,9 +111,11 @@ class Pipeline:
         waiting = list(islice(messages, MOST_AT_ONCE))
         if not waiting:
             return
-        self._learn_interval(now, len(waiting))
-        is_behind = len(waiting) > 1 and self._cost > BUSY * self._interval
+        self._intervals.append((now - self._last_take) / len(waiting))
+        self._last_take = now
+        is_behind = len(waiting) > 1 and self._answers_take_too_long()
         newest = None
+        answers = self._answers
         for message, info in waiting:
             received = steady() - _waited(info)
             if not self._put(message, info, received):
@@ -123,11 +126,13 @@ class Pipeline:
                 self._answer(message, received)
         if newest is not None:
             self._answer(*newest)
+        if self._answers > answers:
+            self._costs.append((steady() - now) / (self._answers - answers))
 
-    def _learn_interval(self, now: float, count: int) -> None:
-        """Learn how often joint states come [s]."""
-        self._interval += MEMORY * (min((now - self._last_take) / count, 1.0) - self._interval)
-        self._last_take = now
+    def _answers_take_too_long(self) -> bool:
+        middle = REMEMBERED // 2
+        return len(self._costs) == REMEMBERED == len(self._intervals) and (
+            sorted(self._costs)[middle] > BUSY * sorted(self._intervals)[middle])
 
     def _put(self, message: JointState, info: Info, received: float) -> bool:
         """Enter a joint state into the table; say whether it can be answered."""
@@ -186,9 +191,7 @@ class Pipeline:
             self._next_markers = begin + 1.0 / values['markers.rate']
             outputs.publish_markers(q, answer.terms.gravity)
         self._answers += 1
-        end = steady()
-        self.traffic.latencies.append(end - received)
-        self._cost += MEMORY * (min(end - begin, 1.0) - self._cost)
+        self.traffic.latencies.append(steady() - received)
 
     def _wished(self, source: str, q: Array, v: Array, now: float) -> State:
         """Return the state and acceleration for which the torque is asked."""
