@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -32,8 +31,8 @@ from ros_lagdyn.ros_node.wrench_message import wrench_of
 SECOND = 1_000_000_000  # [ns]
 QUEUE = qos_profile_sensor_data.depth  # joint states that the middleware keeps
 MOST_AT_ONCE = 4 * QUEUE  # taken in one go, so that others have their turn in a flood
-REMEMBERED = 9  # costs and intervals; their medians count, which single pauses do not change
-BUSY = 0.85  # share of the time that answers may take; waiting for messages costs some, too
+WORRIED = 9  # takes in a row with a backlog; what one pause has left is worked off in fewer
+RELIEVED = 45  # takes in a row without one; answers that are a bit too slow have one in fewer
 LONGEST_WAIT = 10.0  # [s] in the queue of the middleware; more is a clock that was set
 
 # The clock of receipt, age and latency: it never goes back. [s]
@@ -67,9 +66,8 @@ class Pipeline:
         self._clock = clock
         self._warn = warn
         self._answers = 0
-        self._intervals: deque[float] = deque(maxlen=REMEMBERED)  # [s], between joint states
-        self._costs: deque[float] = deque(maxlen=REMEMBERED)  # [s], of answers
-        self._last_take = steady()
+        self._is_behind = False
+        self._takes = 0  # in a row that speak for a change of that
         self._next_markers = 0.0  # steady time [s]
         self._begin_with(model, values)
         self.use(model, outputs, values)
@@ -107,32 +105,25 @@ class Pipeline:
         A pause of the machine leaves a full queue, which is answered in a moment. Where answers
         take longer than joint states take to come, old ones help nobody.
         """
-        now = steady()
         waiting = list(islice(messages, MOST_AT_ONCE))
-        if not waiting:
-            return
-        self._intervals.append((now - self._last_take) / len(waiting))
-        self._last_take = now
-        is_behind = len(waiting) > 1 and self._answers_take_too_long()
+        self._look_at_backlog(len(waiting))
         newest = None
-        answers = self._answers
         for message, info in waiting:
             received = steady() - _waited(info)
             if not self._put(message, info, received):
                 continue
-            if is_behind:
+            if self._is_behind:
                 newest = message, received
             else:
                 self._answer(message, received)
         if newest is not None:
             self._answer(*newest)
-        if self._answers > answers:
-            self._costs.append((steady() - now) / (self._answers - answers))
 
-    def _answers_take_too_long(self) -> bool:
-        middle = REMEMBERED // 2
-        return len(self._costs) == REMEMBERED == len(self._intervals) and (
-            sorted(self._costs)[middle] > BUSY * sorted(self._intervals)[middle])
+    def _look_at_backlog(self, count: int) -> None:
+        """Learn from how many joint states wait whether answers take longer than they may."""
+        self._takes = self._takes + 1 if (count > 1) != self._is_behind else 0
+        if self._takes >= (RELIEVED if self._is_behind else WORRIED):
+            self._is_behind, self._takes = not self._is_behind, 0
 
     def _put(self, message: JointState, info: Info, received: float) -> bool:
         """Enter a joint state into the table; say whether it can be answered."""
