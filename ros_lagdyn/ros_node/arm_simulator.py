@@ -21,13 +21,7 @@ from std_msgs.msg import Float64MultiArray, Header
 from std_srvs.srv import Trigger
 
 from ros_lagdyn.arm import Arm
-from ros_lagdyn.dynamics import (
-    EARTH_GRAVITY,
-    ENGINES,
-    LARGEST_STATE,
-    MOST_GRAVITY,
-    dynamics_from_slim_urdf,
-)
+from ros_lagdyn.dynamics import ENGINES, LARGEST_STATE, dynamics_from_slim_urdf
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError, UnknownNameError
 from ros_lagdyn.joint_stops import home_position, joint_stops
 from ros_lagdyn.live_model import gravity_in_root
@@ -39,7 +33,7 @@ from ros_lagdyn.ros_node.description import (
     given_text,
 )
 from ros_lagdyn.ros_node.messages import INPUT_QOS, JointMessage
-from ros_lagdyn.ros_node.node_parameters import GRAVITY_FRAME
+from ros_lagdyn.ros_node.node_parameters import GRAVITY_PARAMETERS
 from ros_lagdyn.ros_node.parameters import Parameters, ParameterSpec, Values
 from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
 from ros_lagdyn.ros_node.wrench_message import wrench_of
@@ -61,11 +55,7 @@ PARAMETERS = (
     ParameterSpec(
         name='rate', default=500.0, minimum=1.0, maximum=2000.0,
         description='Joint states per second [Hz].'),
-    ParameterSpec(
-        name='gravity', default=list(EARTH_GRAVITY), entries=float, length=3,
-        minimum=-MOST_GRAVITY, maximum=MOST_GRAVITY,
-        description='Acceleration of gravity [m/s^2], in the axes of gravity_frame.'),
-    GRAVITY_FRAME,
+    *GRAVITY_PARAMETERS,
     ParameterSpec(
         name='initial_position', default=[], entries=float,
         description='Positions at the start and after a reset, in the order of the arm [rad] or '

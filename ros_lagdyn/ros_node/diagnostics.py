@@ -9,10 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
+from ros_lagdyn.filtered_derivative import SECOND
 from ros_lagdyn.joint_state_table import NOTES, JointStateTable
 from ros_lagdyn.live_model import LiveModel
-
-SECOND = 1_000_000_000  # [ns]
 
 
 class Traffic:

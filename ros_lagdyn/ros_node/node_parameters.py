@@ -11,10 +11,16 @@ from ros_lagdyn.ros_node.parameters import ParameterSpec, Values
 COMMAND_MODES = ('off', 'gravity', 'inverse_dynamics')
 ACCELERATION_SOURCES = ('estimate', 'reference', 'zero')
 
-GRAVITY_FRAME = ParameterSpec(
-    name='gravity_frame', default='',
-    description='Link, fixed to the root link, in whose axes gravity is given. Empty: the root '
-                'link.')
+GRAVITY_PARAMETERS = (
+    ParameterSpec(
+        name='gravity', default=list(EARTH_GRAVITY), entries=float, length=3,
+        minimum=-MOST_GRAVITY, maximum=MOST_GRAVITY,
+        description='Acceleration of gravity [m/s^2], in the axes of gravity_frame.'),
+    ParameterSpec(
+        name='gravity_frame', default='',
+        description='Link, fixed to the root link, in whose axes gravity is given. Empty: the '
+                    'root link.'),
+)
 NODE_PARAMETERS = (
     *DESCRIPTION_PARAMETERS,
     ParameterSpec(
@@ -36,11 +42,7 @@ NODE_PARAMETERS = (
     ParameterSpec(
         name='cross_check.error_tolerance', default=1e-6, minimum=0.0, maximum=1.0,
         description='Relative disagreement above which the cross-check is ERROR.'),
-    ParameterSpec(
-        name='gravity', default=list(EARTH_GRAVITY), entries=float, length=3,
-        minimum=-MOST_GRAVITY, maximum=MOST_GRAVITY,
-        description='Acceleration of gravity [m/s^2], in the axes of gravity_frame.'),
-    GRAVITY_FRAME,
+    *GRAVITY_PARAMETERS,
     ParameterSpec(
         name='payload.mass', default=0.0, minimum=0.0, maximum=1e6,
         description='Mass that the arm carries [kg], a point.'),

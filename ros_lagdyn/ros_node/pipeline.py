@@ -17,6 +17,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from ros_lagdyn.errors import LagdynError
+from ros_lagdyn.filtered_derivative import SECOND
 from ros_lagdyn.joint_state_table import JointStateTable
 from ros_lagdyn.live_model import LiveModel, State
 from ros_lagdyn.recent_wrenches import RecentWrenches
@@ -28,7 +29,6 @@ from ros_lagdyn.ros_node.parameters import Values
 from ros_lagdyn.ros_node.reference import Reference
 from ros_lagdyn.ros_node.wrench_message import wrench_of
 
-SECOND = 1_000_000_000  # [ns]
 QUEUE = qos_profile_sensor_data.depth  # joint states that the middleware keeps
 MOST_AT_ONCE = 4 * QUEUE  # taken in one go, so that others have their turn in a flood
 WORRIED = 9  # takes in a row with a backlog; what one pause has left is worked off in fewer
