@@ -20,7 +20,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension
 
-from ros_lagdyn.ros_node.outputs import create_publishers
+from ros_lagdyn.ros_node.outputs import Outlets
 
 NUMBERS = ('mass_matrix', 'coriolis', 'gravity', 'torque', 'worst')  # of a cross-check
 CONSTANTS = {'warn_tolerance': '1e-09', 'error_tolerance': '1e-06',
@@ -51,7 +51,7 @@ class RelayNode(Node):
                 *(KeyValue(key=key, value=value) for key, value in CONSTANTS.items())])
         self._cross_check = DiagnosticArray(header=self._header, status=[self._status])
         self._publish = {
-            topic: publisher.publish for topic, publisher in create_publishers(self).items()}
+            topic: publisher.publish for topic, publisher in Outlets(self).items()}
         self.create_subscription(
             JointState, 'joint_states', self._on_joint_state, qos_profile_sensor_data)
 

@@ -4,7 +4,6 @@
 Arguments: namespaces whose ~/inverse_dynamics of a node `lagdyn` are heard.
 {"collect": namespace} forgets what came so far; answers when the next line has come and nothing
 has arrived for a while: pairs of stamp and arrival [ns, CLOCK_MONOTONIC].
-{"first": namespace} answers the arrival of the next torque [ns].
 {"wait_for": namespace} answers when somebody publishes there.
 """
 
@@ -63,13 +62,6 @@ class Ear:
             found += late
         return found
 
-    def first(self) -> int:
-        """Return when the next message arrives [ns]."""
-        self.arrivals(0)
-        while not (found := self.arrivals(QUIET)):
-            pass
-        return found[0][1]
-
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
@@ -83,8 +75,6 @@ def main() -> None:
         answer: Any = None
         if 'collect' in order:
             answer = ears[order['collect']].collect()
-        elif 'first' in order:
-            answer = ears[order['first']].first()
         elif 'wait_for' in order:
             while not node.count_publishers(ears[order['wait_for']].topic):
                 time.sleep(0.01)

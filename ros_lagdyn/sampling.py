@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from math import inf, pi
+from math import inf, pi, prod
+from random import Random
 
 import numpy as np
 
@@ -42,12 +43,12 @@ def random_states(arm: Arm, count: int, seed: int) -> tuple[Array, Array, Array]
 
     Positions lie within the joint limits, where these are limits of a machine.
     """
-    rng = np.random.default_rng(seed)
+    random = Random(seed).random  # numpy.random takes longer to import than the self-test runs
     lower, upper = position_ranges(arm)
     fastest = np.array([min(joint.limit.velocity, FASTEST) or FASTEST
                         for joint in arm.independent_joints])
-    shape = (count, len(arm.joints))
-    q = rng.uniform(lower, upper, shape)
-    v = rng.uniform(-1.0, 1.0, shape) * fastest
-    a = rng.uniform(-HARDEST, HARDEST, shape)
-    return q, v, a
+    shape = (3, count, len(arm.joints))
+    shares = np.array([random() for _ in range(prod(shape))]).reshape(shape)
+    return (lower + shares[0] * (upper - lower),
+            (2.0 * shares[1] - 1.0) * fastest,
+            (2.0 * shares[2] - 1.0) * HARDEST)

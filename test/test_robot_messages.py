@@ -49,7 +49,7 @@ from ros_graph import (
 from sensor_msgs.msg import JointState
 
 from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS
-from ros_lagdyn.ros_node.outputs import TOPICS
+from ros_lagdyn.ros_node.outputs import TOPICS, message_type
 
 Array = np.ndarray
 
@@ -310,7 +310,8 @@ def test_every_output_reaches_subscribers_of_every_quality_of_service(
     """Controllers subscribe with the system's default, displays with best effort."""
     robot.probe.set({'command.mode': 'gravity', 'markers.enabled': True, 'markers.rate': 1000.0})
     try:
-        inboxes = [robot.probe.subscribe(kind, topic, qos) for topic, kind in TOPICS.items()]
+        inboxes = [robot.probe.subscribe(message_type(kind), topic, qos)
+                   for topic, kind in TOPICS.items()]
         robot.probe.ask(
             robot.drivers[0], joint_state(JOINTS, Q1, V1, ZERO, stamp=robot.stamps(PAUSE)),
             lambda: all(inboxes))

@@ -15,7 +15,6 @@ from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.publisher import Publisher
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
@@ -28,7 +27,7 @@ from ros_lagdyn.ros_node.diagnostics import model_status, traffic_status
 from ros_lagdyn.ros_node.fast_lane import waiting_messages, waiting_with_info
 from ros_lagdyn.ros_node.messages import INPUT_QOS
 from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, settings_of
-from ros_lagdyn.ros_node.outputs import Outputs, create_publishers
+from ros_lagdyn.ros_node.outputs import Outlets, Outputs
 from ros_lagdyn.ros_node.parameters import Parameters, Values
 from ros_lagdyn.ros_node.pipeline import Pipeline, steady
 from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
@@ -55,7 +54,7 @@ class DynamicsNode(LifecycleNode):
         super().__init__(name, **arguments)
         self.is_ending: Callable[[], bool] = lambda: False
         self._pipeline: Pipeline | None = None  # while configured
-        self._outlets: dict[str, Publisher] = {}
+        self._outlets: Outlets | None = None  # while configured
         self._inlets: list[Subscription] = []
         self._joint_states: Subscription | None = None
         self._is_active = False
@@ -146,7 +145,7 @@ class DynamicsNode(LifecycleNode):
                     f'no description within {values["robot_description_timeout"]:g} s, '
                     + self._awaited)
             # Topics first: they find their peers while the engines are built.
-            self._outlets = create_publishers(self)
+            self._outlets = Outlets(self)
             if self._starts_itself:
                 self._listen()
             model = self._tested_model(self._text, values)
@@ -207,6 +206,7 @@ class DynamicsNode(LifecycleNode):
     def close(self) -> None:
         """Let go of the arm and make sure that it is heard, before the process ends."""
         if self._is_active:
+            assert self._outlets is not None
             self._stop_answering()
             self._outlets['~/command'].wait_for_all_acked(Duration(seconds=1))
 
@@ -236,9 +236,10 @@ class DynamicsNode(LifecycleNode):
         self._pipeline = None
         for subscription in self._inlets:
             self.destroy_subscription(subscription)
-        for publisher in self._outlets.values():
-            self.destroy_publisher(publisher)
-        self._inlets, self._outlets = [], {}
+        self._inlets = []
+        if self._outlets is not None:
+            self._outlets.close()
+            self._outlets = None
 
     # -- the model ---------------------------------------------------------------------------
 
@@ -269,6 +270,7 @@ class DynamicsNode(LifecycleNode):
         return model
 
     def _outputs(self, model: LiveModel, values: Values) -> Outputs:
+        assert self._outlets is not None
         return Outputs(self._full_name, model, values, self._outlets)
 
     def _on_description(self, text: str) -> None:

@@ -49,15 +49,17 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
     try:
-        while node.context.ok() and not until():
-            if node.fast_lane is None:
-                executor.spin_once(timeout_sec=LOOK_UP)
-                continue
-            lane_is_ready, others_are_ready = _wait(node, node.fast_lane)
-            if lane_is_ready:
-                node.take_fast_lane()
-            if others_are_ready:
-                executor.spin_once(timeout_sec=0.0)
+        with _Waiter(node) as waiter:
+            while node.context.ok() and not until():
+                if node.fast_lane is None:
+                    waiter.forget()
+                    executor.spin_once(timeout_sec=LOOK_UP)
+                    continue
+                lane_is_ready, others_are_ready = waiter.wait(node.fast_lane)
+                if lane_is_ready:
+                    node.take_fast_lane()
+                if others_are_ready:
+                    executor.spin_once(timeout_sec=0.0)
     except ExternalShutdownException:
         pass
     finally:
@@ -65,35 +67,63 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
         executor.shutdown(timeout_sec=0.0)
 
 
-def _wait(node: Node, lane: Subscription) -> tuple[bool, bool]:
-    """Wait until something is ready; say whether the lane is, and whether others are."""
-    subscriptions, timers, clients, services = (
-        [entity.handle for entity in entities]
-        for entities in (node.subscriptions, node.timers, node.clients, node.services))
-    with ExitStack() as held:
-        try:
-            # Held, so that whoever shuts the context down meanwhile cannot take them away.
-            for handle in (node.context.handle, *subscriptions, *timers, *clients, *services):
-                held.enter_context(handle)
-            wait_set = _rclpy.WaitSet(
-                len(subscriptions), 0, len(timers), len(clients), len(services), 0,
-                node.context.handle)
-        except (_rclpy.InvalidHandle, _rclpy.RCLError):
-            if node.context.ok():
-                raise
-            return False, False
+class _Waiter:
+    """Waits for what a node serves; gathers it anew only where it has changed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._known: tuple[Any, ...] = ()
+        self._entries: list[tuple[Callable[[Any], Any], Any]] = []  # what adds a handle, which
+        self._held = ExitStack()
+
+    def __enter__(self) -> _Waiter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of everything: what was destroyed meanwhile goes now."""
+        self._known, self._entries = (), []
+        self._held.close()
+
+    def wait(self, lane: Subscription) -> tuple[bool, bool]:
+        """Wait until something is ready; say whether the lane is, and whether others are."""
+        node = self._node
+        entities = (*node.subscriptions, *node.timers, *node.clients, *node.services)
+        if entities != self._known:
+            self.forget()
+            try:
+                self._gather()
+            except (_rclpy.InvalidHandle, _rclpy.RCLError):
+                if node.context.ok():
+                    raise
+                return False, False
+            self._known = entities
+        wait_set = self._wait_set
         wait_set.clear_entities()
-        for handle in subscriptions:
-            wait_set.add_subscription(handle)
-        for handle in timers:
-            wait_set.add_timer(handle)
-        for handle in clients:
-            wait_set.add_client(handle)
-        for handle in services:
-            wait_set.add_service(handle)
+        for add, handle in self._entries:
+            add(handle)
         wait_set.wait(int(1e9 * LOOK_UP))
         ready = wait_set.get_ready_entities('subscription')
         lane_is_ready = lane.handle.pointer in ready
         others_are_ready = len(ready) > lane_is_ready or any(
             wait_set.get_ready_entities(kind) for kind in ('timer', 'service', 'client'))
-    return lane_is_ready, others_are_ready
+        return lane_is_ready, others_are_ready
+
+    def _gather(self) -> None:
+        node = self._node
+        subscriptions, timers, clients, services = (
+            [entity.handle for entity in entities]
+            for entities in (node.subscriptions, node.timers, node.clients, node.services))
+        # Held, so that whoever shuts the context down meanwhile cannot take them away.
+        for handle in (node.context.handle, *subscriptions, *timers, *clients, *services):
+            self._held.enter_context(handle)
+        self._wait_set = wait_set = _rclpy.WaitSet(
+            len(subscriptions), 0, len(timers), len(clients), len(services), 0,
+            node.context.handle)
+        self._entries = [
+            *((wait_set.add_subscription, handle) for handle in subscriptions),
+            *((wait_set.add_timer, handle) for handle in timers),
+            *((wait_set.add_client, handle) for handle in clients),
+            *((wait_set.add_service, handle) for handle in services)]

@@ -3,61 +3,85 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
-from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, Header
-from visualization_msgs.msg import MarkerArray
+from std_msgs.msg import Header
 
 from ros_lagdyn.cross_check import Disagreement
 from ros_lagdyn.errors import InvalidArgumentError, UnknownNameError
 from ros_lagdyn.live_model import Answer, LiveModel, State
 from ros_lagdyn.rigid_body import Array
-from ros_lagdyn.ros_node.markers import ArmMarkers
 from ros_lagdyn.ros_node.messages import ArrayMessage, CrossCheckMessage, JointMessage
 from ros_lagdyn.ros_node.parameters import Values
 
+if TYPE_CHECKING:
+    from ros_lagdyn.ros_node.markers import ArmMarkers
+
 # Topic -> type; reliable, so that reliable and best-effort subscribers both match.
-TOPICS: dict[str, Any] = {
-    '~/inverse_dynamics': JointState,
-    '~/gravity_compensation': JointState,
-    '~/coriolis': JointState,
-    '~/mass_matrix': Float64MultiArray,
-    '~/actuator_torques': JointState,
-    '~/cross_check': DiagnosticArray,
-    '~/residual': JointState,
-    '~/command': Float64MultiArray,
-    '~/markers': MarkerArray,
+TOPICS = {
+    '~/inverse_dynamics': 'sensor_msgs/JointState',
+    '~/gravity_compensation': 'sensor_msgs/JointState',
+    '~/coriolis': 'sensor_msgs/JointState',
+    '~/mass_matrix': 'std_msgs/Float64MultiArray',
+    '~/actuator_torques': 'sensor_msgs/JointState',
+    '~/cross_check': 'diagnostic_msgs/DiagnosticArray',
+    '~/residual': 'sensor_msgs/JointState',
+    '~/command': 'std_msgs/Float64MultiArray',
+    '~/markers': 'visualization_msgs/MarkerArray',
 }
+MARKERS = '~/markers'
 QOS = QoSProfile(depth=10)
 NEWEST_ONLY = QoSProfile(depth=1)  # an old torque is worse than none
 
 
-def create_publishers(node: Node) -> dict[str, Publisher]:
-    """Return a publisher for each of TOPICS."""
-    return {topic: node.create_publisher(
-        kind, topic, NEWEST_ONLY if topic == '~/command' else QOS)
-        for topic, kind in TOPICS.items()}
+def message_type(name: str) -> Any:
+    """Return the class of a message from a name such as sensor_msgs/JointState."""
+    package, kind = name.split('/')
+    return getattr(import_module(f'{package}.msg'), kind)
+
+
+class Outlets(dict[str, Publisher]):
+    """The publishers of TOPICS, by topic. That of markers comes when somebody asks for it."""
+
+    def __init__(self, node: Node) -> None:
+        """Create all but the markers'."""
+        super().__init__()
+        self._node = node
+        for topic in TOPICS:
+            if topic != MARKERS:
+                self.open(topic)
+
+    def open(self, topic: str) -> None:
+        """Create the publisher of a topic, unless it is there."""
+        if topic not in self:
+            self[topic] = self._node.create_publisher(
+                message_type(TOPICS[topic]), topic, NEWEST_ONLY if topic == '~/command' else QOS)
+
+    def close(self) -> None:
+        """Destroy all publishers."""
+        for publisher in self.values():
+            self._node.destroy_publisher(publisher)
+        self.clear()
 
 
 class Outputs:
     """Prepared messages of one model, and the publishers they go to."""
 
     def __init__(self, name: str, model: LiveModel, values: Values,
-                 publishers: dict[str, Publisher]) -> None:
+                 outlets: Outlets) -> None:
         """Prepare all messages.
 
         Args:
             name: of the node, for diagnostics.
             model: the arm.
             values: of the node's parameters.
-            publishers: what create_publishers() returned.
+            outlets: where they go.
 
         Raises:
             UnknownNameError: command.joints or tool_frame name something that there is not.
@@ -68,7 +92,6 @@ class Outputs:
         root = next(iter(arm.frames))
         self._header = Header(frame_id=values['frame_prefix'] + root)
         self.model = model
-        self._publish = {topic: publisher.publish for topic, publisher in publishers.items()}
         self._inverse_dynamics = JointMessage(joints, self._header, with_state=True)
         self._gravity = JointMessage(joints, self._header)
         self._coriolis = JointMessage(joints, self._header)
@@ -101,8 +124,13 @@ class Outputs:
         tool = values['tool_frame'] or model.tip
         if tool not in model.links:
             raise UnknownNameError('tool_frame', tool, model.links)
-        self._markers = (ArmMarkers(model.dynamics, tool, self._header.frame_id)
-                         if values['markers.enabled'] else None)
+        self._markers: ArmMarkers | None = None
+        if values['markers.enabled']:
+            # Imported where wanted: it is a part of the start-up that few need.
+            from ros_lagdyn.ros_node.markers import ArmMarkers
+            self._markers = ArmMarkers(model.dynamics, tool, self._header.frame_id)
+            outlets.open(MARKERS)
+        self._publish = {topic: publisher.publish for topic, publisher in outlets.items()}
 
     @property
     def has_markers(self) -> bool:
@@ -152,12 +180,12 @@ class Outputs:
     def publish_markers(self, q: Array, g: Array) -> None:
         """Publish the drawing of a pose (n,) and its gravity torques (n,)."""
         if self._markers is not None:
-            self._publish['~/markers'](self._markers.message(q, g, self._header.stamp))
+            self._publish[MARKERS](self._markers.message(q, g, self._header.stamp))
 
     def clear_markers(self) -> None:
         """Take the drawing off the screen."""
         if self._markers is not None:
-            self._publish['~/markers'](self._markers.delete_all())
+            self._publish[MARKERS](self._markers.delete_all())
 
     def command(self, gravity: Array, torque: Array) -> None:
         """Send gravity torques or torques (n,) to the controller, as the mode says."""

@@ -31,8 +31,12 @@ from ros_lagdyn.ros_node.wrench_message import wrench_of
 
 QUEUE = qos_profile_sensor_data.depth  # joint states that the middleware keeps
 MOST_AT_ONCE = 4 * QUEUE  # taken in one go, so that others have their turn in a flood
-WORRIED = 9  # takes in a row with a backlog; what one pause has left is worked off in fewer
-RELIEVED = 45  # takes in a row without one; answers that are a bit too slow have one in fewer
+# Falling behind shows in takes, in a row, that find the queue full: some were lost already. What
+# a pause of the machine has left is worked off in fewer, even where answers take nearly all time.
+WORRIED = 5
+# It is over after so many in a row that find a single one: answers that take 5 % longer than they
+# may, or more, find another one at times.
+RELIEVED = 20
 LONGEST_WAIT = 10.0  # [s] in the queue of the middleware; more is a clock that was set
 
 # The clock of receipt, age and latency: it never goes back. [s]
@@ -121,7 +125,8 @@ class Pipeline:
 
     def _look_at_backlog(self, count: int) -> None:
         """Learn from how many joint states wait whether answers take longer than they may."""
-        self._takes = self._takes + 1 if (count > 1) != self._is_behind else 0
+        speaks_for_change = count <= 1 if self._is_behind else count >= QUEUE
+        self._takes = self._takes + 1 if speaks_for_change else 0
         if self._takes >= (RELIEVED if self._is_behind else WORRIED):
             self._is_behind, self._takes = not self._is_behind, 0
 
