@@ -93,7 +93,8 @@ class Rig:
         self.model: Dynamics = load_dynamics(text(arm), 'lagrangian')
         self.joints = self.model.joints
         self.q, self.v, self.a = states_within_limits(self.model, 20)
-        self.inbox = {topic: probe.subscribe(kind, f'~/{topic}')
+        # There is nobody to match on the topic of markers until they are enabled.
+        self.inbox = {topic: probe.subscribe(kind, f'~/{topic}', matched=topic != 'markers')
                       for topic, kind in TOPICS.items()}
         self.joint_states = probe.publisher(JointState, 'joint_states')
         self.stamps = Stamps()
