@@ -39,7 +39,7 @@ def generate_launch_description() -> LaunchDescription:
                 default_value='off',
                 choices=['off', 'gravity', 'inverse_dynamics'],
                 description='Which torques move the arm. off: none, a simulated arm swings by '
-                'itself.',
+                'itself. A real arm gets them after a call of ~/enable.',
             ),
             DeclareLaunchArgument(
                 'engine',
@@ -119,6 +119,10 @@ def generate_launch_description() -> LaunchDescription:
                         # As text: YAML would read "off" as false.
                         'command.mode': ParameterValue(
                             LaunchConfiguration('command_mode'), value_type=str
+                        ),
+                        # A real arm waits for somebody to call ~/enable.
+                        'command.enable_at_start': ParameterValue(
+                            LaunchConfiguration('simulator'), value_type=bool
                         ),
                         'markers.enabled': ParameterValue(
                             LaunchConfiguration('rviz'), value_type=bool

@@ -38,6 +38,13 @@ def generate_launch_description() -> LaunchDescription:
                 description='Which torques go to the effort controller. off: none.',
             ),
             DeclareLaunchArgument(
+                'enable',
+                default_value='false',
+                choices=['true', 'false'],
+                description='Whether commands are switched on at the start. false: a call of '
+                '~/enable does it.',
+            ),
+            DeclareLaunchArgument(
                 'engine',
                 default_value='closed_form',
                 choices=['closed_form', 'lagrangian', 'pinocchio'],
@@ -134,6 +141,9 @@ def generate_launch_description() -> LaunchDescription:
                         # As text: YAML would read "off" as false.
                         'command.mode': ParameterValue(
                             LaunchConfiguration('command_mode'), value_type=str
+                        ),
+                        'command.enable_at_start': ParameterValue(
+                            LaunchConfiguration('enable'), value_type=bool
                         ),
                         'markers.enabled': ParameterValue(
                             LaunchConfiguration('rviz'), value_type=bool

@@ -161,6 +161,16 @@ class JointStateTable:
         return self._a
 
     @property
+    def stamps(self) -> list[int]:
+        """Of each joint's newest message [ns]; the table's own list, complete when usable."""
+        return self._stamp  # type: ignore[return-value]
+
+    @property
+    def received(self) -> list[float]:
+        """When each joint's newest message came [s]; the table's own list."""
+        return self._received
+
+    @property
     def efforts(self) -> Array | None:
         """Measured efforts, shape (n,), or None unless all are known and none is too old.
 

@@ -165,6 +165,12 @@ class LiveModel:
         """Return the motor torques that B turns into joint torques tau; (motors,)."""
         return self._motor_torques @ tau
 
+    def largest_actuator_torques(self, limits: Array) -> Array:
+        """Return how much torque (motors,) joint torques within +-limits (n,) may take."""
+        share = abs(self._motor_torques)
+        with np.errstate(invalid='ignore'):  # no share in a joint without a limit: 0 * inf
+            return np.where(share > 0.0, share * limits, 0.0).sum(axis=1)
+
     def check(self, q: Array, v: Array, wished: State, answer: Answer) -> Disagreement:
         """Return how far the check engine disagrees with an answer at the same state."""
         other = self.check_dynamics

@@ -40,7 +40,7 @@ class Rig:
         answers: to each joint state its stamp, when it was answered [ns], and its velocities.
     """
 
-    mode, has_markers = 'off', False  # of the outputs, for which it stands
+    has_markers, command = False, SimpleNamespace(may_command=False)  # of the outputs
 
     def __init__(self, **values: Any) -> None:
         self.now, self.cost = 0, 0
@@ -50,9 +50,6 @@ class Rig:
             clock=ROSClock(), warn=lambda kind, text: None)
         self.queue: deque[JointState] = deque(maxlen=QUEUE)
         self._next = 0
-
-    def command(self, gravity: np.ndarray, torque: np.ndarray) -> None:
-        """Send no command."""
 
     def publish(self, stamp: Any, wished: Any, answer: Any) -> None:
         """Note an answer, which takes its time."""

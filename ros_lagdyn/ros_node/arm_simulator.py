@@ -45,7 +45,10 @@ from ros_lagdyn.wave import Wave
 PURPOSE = 'Simulates the arm of the robot_description: takes torques, publishes joint states.'
 LONGEST_TICK = 0.1  # [s]: a machine that slept does not make the arm leap
 QUIET = 5.0  # [s] between two warnings of the same kind
-PAUSE = 0.1  # [s] of brakes after a reset: until then a controller has seen the new state
+# Brakes open when the torque can be trusted, as those of real drives do: for a while it has not
+# changed by more than a hundredth. One that never stands still is trusted after a longer while.
+STEADY_FOR = 0.2  # [s]
+LONGEST_PROOF = 1.5  # [s]
 
 PARAMETERS = (
     *DESCRIPTION_PARAMETERS,
@@ -70,8 +73,8 @@ PARAMETERS = (
                     'all joints in the order of the arm.'),
     ParameterSpec(
         name='hold_until_command', default=True,
-        description='Brakes hold the arm until the first effort_command. False opens them; true '
-                    'counts from the next reset on.'),
+        description='Brakes hold the arm until effort_command has come and been steady for 0.2 s, '
+                    'at most 1.5 s. False opens them; true counts from the next reset on.'),
     ParameterSpec(
         name='wave_until_command', default=False,
         description='With hold_until_command: until the first effort_command the arm swings '
@@ -163,7 +166,8 @@ class ArmSimulator(Node):
         self._waved = 0.0  # [s], how long the arm has been waving
         self._ignored = 0  # commands
         self._diverged = False  # since the last command
-        self._brakes_until = 0.0  # steady time [s]
+        self._proven: Array | None = None  # (n,), the torque that has been steady
+        self._steady_since = self._proof_began = 0.0  # steady time [s]
         self._last: int | None = None  # [ns], node clock at the last tick
         self._message = JointMessage((), Header())
 
@@ -224,7 +228,7 @@ class ArmSimulator(Node):
     def _start_again(self, plant: _Plant) -> None:
         self._braked = self._settings.values['hold_until_command']
         self._waved = 0.0
-        self._torques = None
+        self._torques = self._proven = None
         self._wrenches.clear()
         plant.simulation.place(plant.initial_position, plant.initial_velocity)
         plant.simulation.tau = np.zeros(len(plant.arm.joints))
@@ -276,6 +280,8 @@ class ArmSimulator(Node):
             torques[plant.command_order] = given
             self._torques = torques
             self._diverged = False
+            if self._braked:
+                self._prove(torques, time.monotonic())
 
     def _ignore(self, reason: str) -> None:
         self._ignored += 1
@@ -283,10 +289,20 @@ class ArmSimulator(Node):
             f'effort_command ignored ({self._ignored} so far): {reason}',
             throttle_duration_sec=QUIET)
 
+    def _prove(self, torques: Array, now: float) -> None:
+        """Note since when a torque has been steady."""
+        if self._proven is None:
+            self._proof_began = now
+        elif (abs(torques - self._proven) <= 0.01 * abs(torques).max()).all():
+            return
+        self._proven, self._steady_since = torques, now
+
     def _release(self, simulation: ArmSimulation) -> None:
         """Open the brakes if it is time: what they held or stopped starts from rest."""
-        if self._braked and self._torques is not None and (
-                not self._diverged and time.monotonic() >= self._brakes_until):
+        if not self._braked or self._proven is None or self._diverged:
+            return
+        now = time.monotonic()
+        if now >= min(self._steady_since + STEADY_FOR, self._proof_began + LONGEST_PROOF):
             self._braked = False
             simulation.v = np.zeros_like(simulation.v)
 
@@ -312,7 +328,6 @@ class ArmSimulator(Node):
             response.message = self._description.awaited
         else:
             self._start_again(self._plant)
-            self._brakes_until = time.monotonic() + PAUSE
             response.message = 'the arm is in its initial state' + (
                 ', its brakes are on' if self._braked else '')
         return response
@@ -351,6 +366,7 @@ class ArmSimulator(Node):
             simulation.step(torques, duration, self._wrenches.current(time.monotonic()))
         except DivergedError as error:
             self._braked = self._diverged = True
+            self._proven = None
             simulation.tau = np.zeros_like(simulation.q)
             self.get_logger().error(
                 f'{error}; the brakes are on until the next command',

@@ -2,7 +2,8 @@
 """The demo: node and simulator as processes of their own, and a live table of what they say.
 
 Brakes hold the simulated arm in a pose. The node answers its joint states with gravity torques,
-the first of which opens the brakes: from then on the computed torques alone hold the arm.
+which grow from zero; when they stand still the brakes open: from then on the computed torques
+alone hold the arm.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ros_lagdyn.urdf_model import load_arm
 GOOD, FAILED, BAD_INPUT = 0, 1, 2  # exit codes; a signal adds its number to 128
 START_UP = 30.0  # [s] until the brakes must have opened, far above what a slow machine takes
 END = 5.0  # [s] for a child to end after SIGINT
+BRAKES_OPEN_BY = 2.0  # [s] after the first command, at the latest
 LOOK = 0.02  # [s] between two looks at the topics
 REDRAW = 0.1  # [s]
 HIGHEST_DOMAIN = 232  # of DDS
@@ -112,7 +114,7 @@ def start_children(pose: Array, namespace: str) -> list[Child]:
     ours = ('--ros-args', '-r', f'__ns:=/{namespace}')
     return [
         Child('dynamics_node', *ours, '-p', 'command.mode:=gravity',
-              '-r', '~/command:=effort_command'),
+              '-p', 'command.enable_at_start:=true', '-r', '~/command:=effort_command'),
         # Without friction, which would hold the arm against a torque that is a little wrong.
         Child('arm_simulator', *ours, '-p', 'friction:=false',
               '-p', f'initial_position:={[float(value) for value in pose]}'),
@@ -154,6 +156,7 @@ class Watcher:
         self._messages = waiting_messages
         self._seen = seen
         self._commanded: Any = None
+        self._commanded_since = math.inf
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         self._node = node = rclpy.create_node(
             'lagdyn_demo', namespace=namespace, enable_rosout=False,
@@ -191,16 +194,18 @@ class Watcher:
 
     def _on_command(self, message: Any) -> None:
         self._commanded = message.data
+        self._commanded_since = min(self._commanded_since, time.monotonic())
 
     def _on_state(self, message: Any) -> None:
         seen = self._seen
         if tuple(message.name) != seen.joints:
             return
         seen.see_state(np.array(message.position), np.array(message.velocity))
-        # While brakes hold the arm, its motors are off.
-        if seen.opened is None and self._commanded is not None and (
-                any(message.effort) or not any(self._commanded)):
-            seen.opened = time.monotonic()
+        # While brakes hold the arm, its motors are off; a torque of zero shows nothing.
+        now = time.monotonic()
+        if seen.opened is None and (any(message.effort) or (
+                now > self._commanded_since + BRAKES_OPEN_BY and not any(self._commanded))):
+            seen.opened = now
 
     def _on_gravity(self, message: Any) -> None:
         self._seen.gravity = np.array(message.effort)

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
+from ros_lagdyn.command_guard import CROSS_CHECK, NOT_FINITE, POSITION_JUMP, STALE, TOO_FAST
 from ros_lagdyn.filtered_derivative import SECOND
 from ros_lagdyn.joint_state_table import NOTES, JointStateTable
 from ros_lagdyn.live_model import LiveModel
+from ros_lagdyn.ros_node.parameters import OFF
+
+if TYPE_CHECKING:
+    from ros_lagdyn.ros_node.command_output import CommandOutput
 
 
 class Traffic:
@@ -121,3 +127,51 @@ def traffic_status(name: str, hardware_id: str, traffic: Traffic, table: JointSt
                for key, count in table.counts.items()}
     values |= {f'refused: {key}': str(count) for key, count in traffic.refused.items()}
     return status(name, hardware_id, level, text, values)
+
+
+FAULTS = {
+    STALE: 'no joint state of every commanded joint within {timeout:g} s',
+    NOT_FINITE: 'a torque, position or velocity is no finite number',
+    POSITION_JUMP: 'a joint is where no velocity that its limit allows can have brought it',
+    TOO_FAST: 'a joint moves faster than {velocity_factor:g} times its velocity limit',
+    CROSS_CHECK: 'the engines have disagreed for more than {patience:g} s',
+}
+
+
+def command_fault(command: CommandOutput) -> str:
+    """Return the fault that lasts, in words."""
+    guard = command.guard
+    return f'command {guard.state.value}: ' + FAULTS[guard.reason].format(**vars(guard.settings))
+
+
+def command_status(name: str, command: CommandOutput, topic: str,
+                   others: Sequence[str]) -> DiagnosticStatus:
+    """Return the status of the command.
+
+    Args:
+        name: of the status.
+        command: what is sent.
+        topic: where it goes.
+        others: names of nodes that publish there, too.
+    """
+    guard = command.guard
+    level, text = DiagnosticStatus.OK, guard.state.value
+    if command.mode == OFF:
+        text = 'command.mode is off'
+    elif not guard.is_enabled:
+        text = 'switched off: ~/enable switches it on'
+    if others:
+        level = DiagnosticStatus.ERROR if command.may_command else DiagnosticStatus.WARN
+        text = f'others publish on {topic}, too: {", ".join(others)}'
+    elif command.may_command and guard.reason:
+        level, text = DiagnosticStatus.ERROR, command_fault(command)
+    elif command.may_command and guard.saturated:
+        level, text = DiagnosticStatus.WARN, 'limits cut the torque'
+        if command.effortless:
+            text += (f'; the URDF has effort limits of 0 for {", ".join(command.effortless)}: '
+                     'command.max_effort sets others')
+    return status(name, command.hardware_id, level, text, {
+        'mode': command.mode, 'state': guard.state.value, 'reason': guard.reason,
+        'saturated': str(guard.saturated).lower(), 'joints': ', '.join(command.joints),
+        **{f'faults: {reason}': str(count) for reason, count in guard.faults.items()},
+        'other publishers': ', '.join(others)})

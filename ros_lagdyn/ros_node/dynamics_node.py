@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
@@ -18,17 +18,25 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Header
+from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 from ros_lagdyn.live_model import LiveModel
+from ros_lagdyn.ros_node.command_output import TICK, CommandOutput
 from ros_lagdyn.ros_node.description import RobotDescription, given_text
-from ros_lagdyn.ros_node.diagnostics import model_status, traffic_status
-from ros_lagdyn.ros_node.fast_lane import waiting_messages, waiting_with_info
+from ros_lagdyn.ros_node.diagnostics import (
+    command_fault,
+    command_status,
+    model_status,
+    traffic_status,
+)
+from ros_lagdyn.ros_node.fast_lane import LOOK_UP, waiting_messages, waiting_with_info
 from ros_lagdyn.ros_node.messages import INPUT_QOS
 from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, settings_of
 from ros_lagdyn.ros_node.outputs import Outlets, Outputs
-from ros_lagdyn.ros_node.parameters import Parameters, Values
+from ros_lagdyn.ros_node.parameters import OFF, Parameters, Values
 from ros_lagdyn.ros_node.pipeline import Pipeline, steady
 from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
 
@@ -62,6 +70,7 @@ class DynamicsNode(LifecycleNode):
         self._text = ''  # of the URDF that the model is made from, or is to be
         self._fault = ''  # why the last configuration or description was refused
         self._note = ''  # what was said about the engines last
+        self._reason = ''  # of the command's fault that was reported last
         self._next_warning: dict[str, float] = {}  # steady time [s] by kind
         self._declared = Parameters(self, NODE_PARAMETERS)
         values = self._declared.values
@@ -69,6 +78,7 @@ class DynamicsNode(LifecycleNode):
         self._declared.accept = self._accept
         self._survive_impossible_transitions()
         self._starts_itself = values['autostart']
+        self.create_service(SetBool, '~/enable', self._on_enable)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         # A simulated clock may stand, or not be there at all: reports come all the same.
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -178,6 +188,8 @@ class DynamicsNode(LifecycleNode):
         self._pipeline.forget_inputs()
         for _ in waiting_messages(self._listen()):
             pass  # older than the activation
+        self._pipeline.outputs.command.start(steady())
+        self._reason = ''
         self._is_active = True
         return super().on_activate(state)
 
@@ -215,6 +227,16 @@ class DynamicsNode(LifecycleNode):
         """The subscription to joint states, while active."""
         return self._joint_states if self._is_active else None
 
+    @property
+    def longest_wait(self) -> float:
+        """How long the loop may wait for something to happen [s]."""
+        return TICK if self._command is not None and self._command.may_command else LOOK_UP
+
+    @property
+    def _command(self) -> CommandOutput | None:
+        """The command, while active."""
+        return self._pipeline.outputs.command if self._pipeline and self._is_active else None
+
     def _listen(self) -> Subscription:
         if self._joint_states is None:
             self._joint_states = self.create_subscription(
@@ -224,7 +246,7 @@ class DynamicsNode(LifecycleNode):
     def _stop_answering(self) -> None:
         if self._is_active:
             assert self._pipeline is not None
-            self._pipeline.outputs.let_go()
+            self._pipeline.outputs.command.let_go(steady())
             self._pipeline.outputs.clear_markers()
             self._is_active = False
         if self._joint_states is not None:
@@ -321,13 +343,53 @@ class DynamicsNode(LifecycleNode):
             model = self._tested_model(text, values)
         outputs = self._outputs(model, values)
         if self._is_active:
-            if not outputs.commands_like(previous):
-                previous.let_go()
+            outputs.command.take_over(previous.command, steady())
             if not outputs.has_markers:
                 previous.clear_markers()
         self._pipeline.use(model, outputs, values)
         self._text = text
         self._fault = ''
+
+    # -- the command -------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Let the guard look at the time, and say what has changed."""
+        command = self._command
+        if command is None:
+            return
+        command.tick(steady())
+        if command.guard.reason == self._reason:
+            return
+        self._reason = command.guard.reason
+        if self._reason:
+            self._warn(f'command: {self._reason}', command_fault(command), severe=True)
+        elif command.may_command:
+            self.get_logger().info('command: the fault is over')
+        self._diagnose([self._command_status(command)])
+
+    def _on_enable(self, request: Any, response: Any) -> Any:
+        """Turn the person's switch."""
+        command = self._command
+        if command is None:
+            response.success = not request.data
+            response.message = f'there are no commands while {self._state}'
+            return response
+        command.enable(request.data, steady())
+        response.success = True
+        response.message = ('commands are switched ' + ('on' if request.data else 'off')
+                            + (', but command.mode is off' if command.mode == OFF else ''))
+        self.get_logger().info(response.message)
+        return response
+
+    def _command_status(self, command: CommandOutput) -> DiagnosticStatus:
+        topic = self._outlets['~/command'].topic_name if self._outlets else ''
+        others = [f'{end.node_namespace.rstrip("/")}/{end.node_name}'
+                  for end in self.get_publishers_info_by_topic(topic)]
+        if self.get_fully_qualified_name() in others:
+            others.remove(self.get_fully_qualified_name())
+        if others:
+            self._warn('other publishers', f'others publish on {topic}, too: {", ".join(others)}')
+        return command_status(f'{self._full_name}: command', command, topic, others)
 
     # -- messages ----------------------------------------------------------------------------
 
@@ -342,34 +404,41 @@ class DynamicsNode(LifecycleNode):
             self._pipeline.take(
                 chain(((message, {}),), waiting_with_info(self._joint_states)))
 
-    def _warn(self, kind: str, text: str) -> None:
+    def _warn(self, kind: str, text: str, *, severe: bool = False) -> None:
+        """Log a warning or an error, at most every WARN_EVERY seconds of each kind."""
         now = steady()
         if now >= self._next_warning.get(kind, now):
             self._next_warning[kind] = now + WARN_EVERY
-            self.get_logger().warning(text)
+            if severe:
+                self.get_logger().error(text)
+            else:
+                self.get_logger().warning(text)
 
     def _report(self) -> None:
         """Publish diagnostics."""
         if lacks_clock(self):
             self._warn('clock', NO_CLOCK)
         pipeline = self._pipeline
-        now = self.get_clock().now()
-        message = DiagnosticArray()
-        message.header.stamp = now.to_msg()
-        message.status = [model_status(
+        found = [model_status(
             f'{self._full_name}: model', self._state,
             None if pipeline is None else pipeline.model, self._fault,
             self._awaited)]
         if pipeline is not None:
-            message.status += [
+            found += [
                 traffic_status(
                     f'{self._full_name}: joint states', pipeline.model.arm.name,
                     pipeline.traffic, pipeline.table,
                     topic=self.resolve_topic_name('joint_states'),
-                    is_active=self._is_active, now_ns=now.nanoseconds, now=steady()),
+                    is_active=self._is_active, now_ns=self.get_clock().now().nanoseconds,
+                    now=steady()),
                 pipeline.outputs.cross_check.report(),
+                self._command_status(pipeline.outputs.command),
             ]
-        self._diagnostics.publish(message)
+        self._diagnose(found)
+
+    def _diagnose(self, found: list[DiagnosticStatus]) -> None:
+        self._diagnostics.publish(DiagnosticArray(
+            header=Header(stamp=self.get_clock().now().to_msg()), status=found))
 
 
 def _require_ordered_tolerances(values: Values) -> None:

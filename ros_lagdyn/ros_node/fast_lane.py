@@ -42,8 +42,10 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
     """Serve a node until `until` says so, or its context is shut down.
 
     Args:
-        node: its attribute `fast_lane` is the subscription that overtakes, or None; its method
-            `take_fast_lane` takes and answers what waits there.
+        node: its attribute `fast_lane` is the subscription that overtakes, or None. Where there is
+            one, its method `take_fast_lane` takes and answers what waits there, and `tick` is
+            called at least every `longest_wait` seconds; after what waits has been taken, so that
+            a busy loop does not look like a silent robot.
         until: asked at least every LOOK_UP seconds.
     """
     executor = SingleThreadedExecutor(context=node.context)
@@ -55,9 +57,10 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
                     waiter.forget()
                     executor.spin_once(timeout_sec=LOOK_UP)
                     continue
-                lane_is_ready, others_are_ready = waiter.wait(node.fast_lane)
+                lane_is_ready, others_are_ready = waiter.wait(node.fast_lane, node.longest_wait)
                 if lane_is_ready:
                     node.take_fast_lane()
+                node.tick()
                 if others_are_ready:
                     executor.spin_once(timeout_sec=0.0)
     except ExternalShutdownException:
@@ -87,7 +90,7 @@ class _Waiter:
         self._known, self._entries = (), []
         self._held.close()
 
-    def wait(self, lane: Subscription) -> tuple[bool, bool]:
+    def wait(self, lane: Subscription, longest: float) -> tuple[bool, bool]:
         """Wait until something is ready; say whether the lane is, and whether others are."""
         node = self._node
         entities = (*node.subscriptions, *node.timers, *node.clients, *node.services)
@@ -104,7 +107,7 @@ class _Waiter:
         wait_set.clear_entities()
         for add, handle in self._entries:
             add(handle)
-        wait_set.wait(int(1e9 * LOOK_UP))
+        wait_set.wait(int(1e9 * longest))
         ready = wait_set.get_ready_entities('subscription')
         lane_is_ready = lane.handle.pointer in ready
         others_are_ready = len(ready) > lane_is_ready or any(

@@ -108,6 +108,11 @@ class CrossCheckMessage:
         if self._of_period is None or worst > self._worst_of_period:
             self._of_period, self._worst_of_period = found, worst
 
+    @property
+    def is_error(self) -> bool:
+        """Say whether the engines disagreed at the last comparison by more than they may."""
+        return self._status.level == DiagnosticStatus.ERROR
+
     def _judge(self, worst: float) -> tuple[bytes, str]:
         both = f'{self._engines[0]} and {self._engines[1]}'
         if worst <= self._warn:

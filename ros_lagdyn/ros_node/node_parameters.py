@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ros_lagdyn.command_guard import POLICIES
 from ros_lagdyn.dynamics import EARTH_GRAVITY, ENGINES, MOST_GRAVITY
 from ros_lagdyn.live_model import AUTO, Settings
 from ros_lagdyn.ros_node.description import DESCRIPTION_PARAMETERS
@@ -42,6 +43,9 @@ NODE_PARAMETERS = (
     ParameterSpec(
         name='cross_check.error_tolerance', default=1e-6, minimum=0.0, maximum=1.0,
         description='Relative disagreement above which the cross-check is ERROR.'),
+    ParameterSpec(
+        name='cross_check.patience', default=0.1, minimum=0.0, maximum=1e6,
+        description='How long the cross-check may be ERROR [s] before the command lets go.'),
     *GRAVITY_PARAMETERS,
     ParameterSpec(
         name='payload.mass', default=0.0, minimum=0.0, maximum=1e6,
@@ -100,9 +104,40 @@ NODE_PARAMETERS = (
         description='Which torques go to ~/command; inverse_dynamics with acceleration.source '
                     'estimate: those of acceleration 0. Switching off sends zeros once.'),
     ParameterSpec(
+        name='command.enable_at_start', default=False,
+        description='Whether commands are switched on at activation. False: ~/enable does it.'),
+    ParameterSpec(
         name='command.joints', default=[], entries=str,
         description='Order of ~/command: joints, or motors of actuation.names. Empty: all joints '
                     'in the order of the arm.'),
+    ParameterSpec(
+        name='command.max_effort', default=[], entries=float, minimum=0.0, maximum=1e9,
+        description='Largest torque of each commanded joint [Nm] or [N]. Empty: effort limits of '
+                    'the URDF.'),
+    ParameterSpec(
+        name='command.max_slew', default=[], entries=float, minimum=0.0, maximum=1e12,
+        description='Fastest change of each commanded torque [Nm/s] or [N/s]. Empty: zero to '
+                    'the largest torque in 0.1 s.'),
+    ParameterSpec(
+        name='command.ramp_time', default=0.5, minimum=0.0, maximum=1e3,
+        description='How long a commanded torque takes from zero to its full size [s], at the '
+                    'start and after a fault.'),
+    ParameterSpec(
+        name='command.timeout', default=0.05, minimum=1e-3, maximum=1e3,
+        description='How old the joint state of a commanded joint may be [s].'),
+    ParameterSpec(
+        name='command.policy', default='fade', choices=tuple(POLICIES),
+        description='What happens to the command at a fault. fade: to zero in fade_time. zero: at '
+                    'once. hold_gravity: the last gravity torque for hold_time, then fade.'),
+    ParameterSpec(
+        name='command.fade_time', default=0.5, minimum=0.0, maximum=1e3,
+        description='How long a command takes to zero after a fault [s].'),
+    ParameterSpec(
+        name='command.hold_time', default=1.0, minimum=0.0, maximum=1e3,
+        description='How long gravity is held after a fault [s], with policy hold_gravity.'),
+    ParameterSpec(
+        name='command.velocity_factor', default=1.5, minimum=0.0, maximum=1e6,
+        description='How many times its velocity limit a joint may move before it is a fault.'),
     ParameterSpec(
         name='markers.enabled', default=False,
         description='Whether ~/markers is published.'),
@@ -124,8 +159,9 @@ WITHOUT_MODEL = frozenset((
     'cross_check.warn_tolerance',
     'cross_check.error_tolerance', 'external_wrench.enabled', 'external_wrench.timeout',
     'acceleration.source', 'acceleration.cutoff', 'velocity.cutoff', 'reference.timeout',
-    'joint_states.max_age', 'residual.gravity_subtracted', 'command.mode', 'command.joints',
-    'markers.enabled', 'markers.rate', 'frame_prefix',
+    'joint_states.max_age', 'residual.gravity_subtracted',
+    'markers.enabled', 'markers.rate', 'frame_prefix', 'cross_check.patience',
+    *(spec.name for spec in NODE_PARAMETERS if spec.name.startswith('command.')),
 ))
 
 

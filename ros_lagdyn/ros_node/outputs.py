@@ -6,7 +6,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -14,9 +13,10 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import Header
 
 from ros_lagdyn.cross_check import Disagreement
-from ros_lagdyn.errors import InvalidArgumentError, UnknownNameError
+from ros_lagdyn.errors import UnknownNameError
 from ros_lagdyn.live_model import Answer, LiveModel, State
 from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.ros_node.command_output import CommandOutput
 from ros_lagdyn.ros_node.messages import ArrayMessage, CrossCheckMessage, JointMessage
 from ros_lagdyn.ros_node.parameters import Values
 
@@ -71,7 +71,12 @@ class Outlets(dict[str, Publisher]):
 
 
 class Outputs:
-    """Prepared messages of one model, and the publishers they go to."""
+    """Prepared messages of one model, and the publishers they go to.
+
+    Attributes:
+        command: the torques for a controller.
+        cross_check: the last disagreement of the engines.
+    """
 
     def __init__(self, name: str, model: LiveModel, values: Values,
                  outlets: Outlets) -> None:
@@ -84,8 +89,7 @@ class Outputs:
             outlets: where they go.
 
         Raises:
-            UnknownNameError: command.joints or tool_frame name something that there is not.
-            InvalidArgumentError: command.joints names a joint twice.
+            LagdynError: a parameter names something that there is not, or does not fit the arm.
         """
         joints = model.joints
         arm = model.arm
@@ -103,24 +107,7 @@ class Outputs:
             (model.dynamics.engine, model.check_dynamics.engine),
             (values['cross_check.warn_tolerance'], values['cross_check.error_tolerance']),
             self._header)
-        self.mode = values['command.mode']
         self._gravity_subtracted = values['residual.gravity_subtracted']
-        commanded = tuple(values['command.joints']) or joints
-        for joint in commanded:
-            if joint not in (*joints, *model.actuators):
-                raise UnknownNameError('joint in command.joints', joint, tuple(
-                    dict.fromkeys((*joints, *model.actuators))))
-        self._commands_motors = not set(commanded) <= set(joints)
-        known = model.actuators if self._commands_motors else joints
-        if not set(commanded) <= set(known):
-            raise InvalidArgumentError(
-                f'command.joints must be joints or motors, not both, got {list(commanded)}')
-        if len(set(commanded)) != len(commanded):
-            raise InvalidArgumentError(
-                f'command.joints must be different joints, got {list(commanded)}')
-        self._commanded = commanded
-        self._command_order = np.array([known.index(joint) for joint in commanded])
-        self._command = ArrayMessage(joints=commanded)
         tool = values['tool_frame'] or model.tip
         if tool not in model.links:
             raise UnknownNameError('tool_frame', tool, model.links)
@@ -131,6 +118,7 @@ class Outputs:
             self._markers = ArmMarkers(model.dynamics, tool, self._header.frame_id)
             outlets.open(MARKERS)
         self._publish = {topic: publisher.publish for topic, publisher in outlets.items()}
+        self.command = CommandOutput(model, values, self._publish['~/command'])
 
     @property
     def has_markers(self) -> bool:
@@ -186,24 +174,3 @@ class Outputs:
         """Take the drawing off the screen."""
         if self._markers is not None:
             self._publish[MARKERS](self._markers.delete_all())
-
-    def command(self, gravity: Array, torque: Array) -> None:
-        """Send gravity torques or torques (n,) to the controller, as the mode says."""
-        if self.mode != 'off':
-            self._send(gravity if self.mode == 'gravity' else torque)
-
-    def _send(self, torque: Array) -> None:
-        if self._commands_motors:
-            torque = self.model.actuator_torques(torque)
-        self._command.data[:] = torque[self._command_order]
-        self._publish['~/command'](self._command.message)
-
-    def commands_like(self, other: Outputs) -> bool:
-        """Say whether the next command will replace each torque that `other` commanded."""
-        return other.mode == 'off' or (
-            self.mode != 'off' and self._commanded == other._commanded)
-
-    def let_go(self) -> None:
-        """Send zeros: an effort controller would hold the last torque for ever."""
-        if self.mode != 'off':
-            self._send(np.zeros(len(self.model.joints)))

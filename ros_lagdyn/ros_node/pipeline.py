@@ -168,12 +168,16 @@ class Pipeline:
         wrenches = (self._wrenches.current(begin)
                     if values['external_wrench.enabled'] else ())
         answer = model.answer(q, v, wished, wrenches)
-        torque = answer.torque
-        if outputs.mode == 'inverse_dynamics' and source == 'estimate':
-            # The measured acceleration, fed back, would cancel the arm's inertia: a light push
-            # and it runs away.
-            torque = model.torque(State(q, v, self._zeros), wrenches)
-        outputs.command(answer.terms.gravity, torque)
+        if outputs.command.may_command:
+            torque = answer.terms.gravity
+            if outputs.command.mode == 'inverse_dynamics':
+                # The measured acceleration, fed back, would cancel the arm's inertia: a light
+                # push and it runs away.
+                torque = answer.torque if source != 'estimate' else model.torque(
+                    State(q, v, self._zeros), wrenches)
+            outputs.command.update(
+                table, torque, answer.terms.gravity, disagrees=outputs.cross_check.is_error,
+                now=steady())
         outputs.publish(message.header.stamp, wished, answer)
         if table.efforts is not None:
             # Where the arm is, not where a reference wishes it to be.

@@ -78,9 +78,11 @@ def run(program: str, purpose: str, make_node: Callable[[], Any],
         rclpy.try_shutdown()
         return BAD_INPUT
     node.is_ending = lambda: bool(signalled)
-    fast_lane.spin(node, until=node.is_ending)
-    if hasattr(node, 'close'):
-        node.close()
-    node.destroy_node()
-    rclpy.try_shutdown()
+    try:
+        fast_lane.spin(node, until=node.is_ending)
+    finally:  # an exception in a callback ends the process, but not before it has let go
+        if hasattr(node, 'close'):
+            node.close()
+        node.destroy_node()
+        rclpy.try_shutdown()
     return 0

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between a computed torque and a motor: a state machine without ROS.
+
+An effort controller holds the last torque for ever. So a command leaves here only if it is
+finite, within the effort limits, no faster than the slew rates, and backed by fresh joint states
+that a real arm can have. Otherwise the guard lets go, as its policy says, and says why; when the
+input has been sound for a while it takes up the torque again, with a ramp from zero.
+
+       enable              sound               ramped
+    OFF ----> WAITING ------> RAMPING ------> FOLLOWING
+                                 |  fault        |
+                                 +-------+-------+
+                                         |          policy fade: FADING, zero: STOPPED,
+                                         v          hold_gravity: HOLDING
+      STOPPED <-- faded -- FADING <-- held -- HOLDING
+    and from each of these three back to RAMPING when the input is sound.
+
+Whatever the state, `disable` leads to OFF. docs/command_guard.md has the diagram of TRANSITIONS.
+Time is steady, in seconds; torques are in the order of the commanded joints [Nm] or [N].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import inf, isfinite
+from typing import NamedTuple
+
+import numpy as np
+
+from ros_lagdyn.errors import InvalidArgumentError
+from ros_lagdyn.rigid_body import Array
+
+SOUND_FOR = 0.1  # [s] without a fault, after which the input is trusted again
+SLACK = 1e-3  # [rad] or [m] that a position may always change: resolution of an encoder
+LONGEST_STEP = 0.5  # [s]; stamps that lie further apart tell nothing about a velocity
+UNLIMITED = 1e300
+
+
+class State(Enum):
+    """What the guard does."""
+
+    OFF = 'off'  # the person's switch is off: no command at all
+    WAITING = 'waiting'  # switched on, nothing commanded yet: none until the input is sound
+    RAMPING = 'ramping'  # a growing share of the torque
+    FOLLOWING = 'following'  # the torque
+    HOLDING = 'holding'  # the last gravity torque
+    FADING = 'fading'  # from the last command to zero
+    STOPPED = 'stopped'  # zero, until the input is sound
+
+
+class Event(Enum):
+    """What leads from one state to another."""
+
+    ENABLE = 'enable'
+    DISABLE = 'disable'
+    SOUND = 'sound'  # nothing was wrong for SOUND_FOR
+    RAMPED = 'ramped'  # ramp_time is over
+    FAULT_FADE = 'fault, policy fade'
+    FAULT_ZERO = 'fault, policy zero'
+    FAULT_HOLD = 'fault, policy hold_gravity'
+    HELD = 'held'  # hold_time is over
+    FADED = 'faded'  # fade_time is over
+
+
+_ON = tuple(state for state in State if state is not State.OFF)
+# What is not here leaves the state as it is.
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    (State.OFF, Event.ENABLE): State.WAITING,
+    **{(state, Event.DISABLE): State.OFF for state in _ON},
+    (State.WAITING, Event.SOUND): State.RAMPING,
+    (State.RAMPING, Event.RAMPED): State.FOLLOWING,
+    **{(state, event): after
+       for state in (State.RAMPING, State.FOLLOWING)
+       for event, after in ((Event.FAULT_FADE, State.FADING), (Event.FAULT_ZERO, State.STOPPED),
+                            (Event.FAULT_HOLD, State.HOLDING))},
+    (State.HOLDING, Event.HELD): State.FADING,
+    (State.HOLDING, Event.SOUND): State.RAMPING,
+    (State.FADING, Event.FADED): State.STOPPED,
+    (State.FADING, Event.SOUND): State.RAMPING,
+    (State.STOPPED, Event.SOUND): State.RAMPING,
+}
+POLICIES = {'fade': Event.FAULT_FADE, 'zero': Event.FAULT_ZERO, 'hold_gravity': Event.FAULT_HOLD}
+
+# Reasons of faults.
+STALE = 'stale'
+NOT_FINITE = 'not_finite'
+POSITION_JUMP = 'position_jump'
+TOO_FAST = 'too_fast'
+CROSS_CHECK = 'cross_check'
+REASONS = (STALE, NOT_FINITE, POSITION_JUMP, TOO_FAST, CROSS_CHECK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardSettings:
+    """How the guard behaves; times in seconds."""
+
+    policy: str = 'fade'  # after a fault: one of POLICIES
+    ramp_time: float = 0.5  # from zero to the full torque
+    fade_time: float = 0.5  # from the last command to zero
+    hold_time: float = 1.0  # how long the last gravity torque is held
+    timeout: float = 0.05  # how old the joint state of a joint may be
+    velocity_factor: float = 1.5  # times the velocity limit is too fast
+    patience: float = 0.1  # how long the engines may disagree
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.policy not in POLICIES:
+            raise InvalidArgumentError(
+                f'policy must be one of {", ".join(POLICIES)}, got "{self.policy}"')
+
+
+class GuardLimits(NamedTuple):
+    """What an arm can do: m numbers of the commands, n of the arm's joints, infinite for none."""
+
+    max_effort: Array  # (m,) [Nm] or [N]
+    max_slew: Array  # (m,) [Nm/s] or [N/s]
+    max_velocity: Array  # (n,) [rad/s] or [m/s]
+    fresh_joints: Sequence[int]  # indices of the arm's joints whose age counts
+
+
+class Sample(NamedTuple):
+    """What is known when a joint state has been answered; arrays of the arm's n joints."""
+
+    q: Array  # (n,)
+    v: Array  # (n,)
+    stamps: Sequence[int]  # of each joint's last message [ns], by the publisher's clock
+    received: Sequence[float]  # when it came [s], steady
+    torque: Array  # (m,), to be commanded
+    gravity: Array  # (m,), its part that holds the arm still
+    disagrees: bool  # whether the last cross-check failed
+
+
+class Command(NamedTuple):
+    """What goes to the motors, and why."""
+
+    torque: Array  # (m,), finite, within the limits; the guard's own array
+    state: State
+    reason: str  # of the fault that lasts, one of REASONS; empty: none
+    saturated: bool  # a limit cut the torque
+
+
+class CommandGuard:
+    """Lets torques through while all is well.
+
+    Attributes:
+        state: what it does now.
+        reason: of the fault that lasts, or empty.
+        faults: how often each of REASONS began.
+        saturated: whether a limit cut the last command.
+    """
+
+    def __init__(self, settings: GuardSettings, limits: GuardLimits) -> None:
+        """Begin in state OFF."""
+        self.state = State.OFF
+        self.reason = ''
+        self.faults = dict.fromkeys(REASONS, 0)
+        self.saturated = False
+        self._sent = np.zeros(len(limits.max_effort))  # the last command
+        self._sent_at = inf  # before the first, no time has passed
+        self._torque = self._gravity = self._left_with = self._sent
+        self._entered = -inf  # when the state began, with _left_with as the command
+        self._last: tuple[Array, list[int], list[float]] | None = None  # q, stamps, received
+        self._oldest = -inf  # when the oldest of the fresh joints was received
+        self._wrong_at = -inf  # when something was wrong last
+        self._disagrees_since = inf
+        self.use(settings, limits)
+
+    def use(self, settings: GuardSettings, limits: GuardLimits) -> None:
+        """Go on with other settings and limits, for the same joints and commands."""
+        self.settings = settings
+        self._max_effort = limits.max_effort
+        # An infinity times no time is no number.
+        self._max_slew = np.minimum(limits.max_slew, UNLIMITED)
+        self._fastest = settings.velocity_factor * limits.max_velocity
+        self._fresh = list(limits.fresh_joints)
+        self._zeros = np.zeros(len(limits.max_effort))
+
+    # -- the person's switch ---------------------------------------------------------------
+
+    @property
+    def is_enabled(self) -> bool:
+        """Say whether the switch is on."""
+        return self.state is not State.OFF
+
+    def enable(self, on: bool, now: float) -> None:
+        """Turn the switch on or off; off sends nothing more: the caller sends the last zero."""
+        self._happen(Event.ENABLE if on else Event.DISABLE, now)
+        if not self.is_enabled:
+            self.reason, self.saturated = '', False
+            self._sent = self._zeros
+            self._sent_at = now
+
+    # -- what comes in -----------------------------------------------------------------------
+
+    def update(self, sample: Sample, now: float) -> Command | None:
+        """Take what was computed for a joint state; return the command, None where none is due."""
+        self._oldest = min(sample.received[joint] for joint in self._fresh)
+        wrong = self._wrong_with(sample, now)
+        if not wrong:
+            self._torque, self._gravity = sample.torque.copy(), sample.gravity.copy()
+        # Compared with the next one even if it is wrong: a jump is one fault, not two.
+        self._last = (sample.q.copy(), list(sample.stamps), list(sample.received))
+        return self._command(wrong, now)
+
+    def tick(self, now: float) -> Command | None:
+        """Look at the time; return a command where one is due without a joint state."""
+        stale = now - self._oldest > self.settings.timeout
+        if not stale and self.state in (State.RAMPING, State.FOLLOWING):
+            return None  # the next joint state brings the next command
+        return self._command(STALE if stale else '', now, is_sample=False)
+
+    def _wrong_with(self, sample: Sample, now: float) -> str:
+        """Return the reason why a sample cannot be trusted, or ''."""
+        self._disagrees_since = min(self._disagrees_since, now) if sample.disagrees else inf
+        if now - self._oldest > self.settings.timeout:
+            return STALE
+        for numbers in (sample.torque, sample.gravity, sample.q, sample.v):
+            if not all(map(isfinite, numbers.tolist())):  # numpy's takes several times as long
+                return NOT_FINITE
+        if self._jumped(sample):
+            return POSITION_JUMP
+        if (abs(sample.v) > self._fastest).any():
+            return TOO_FAST
+        if now - self._disagrees_since > self.settings.patience:
+            return CROSS_CHECK
+        return ''
+
+    def _jumped(self, sample: Sample) -> bool:
+        """Say whether a joint is where no velocity below the limit can have brought it."""
+        if self._last is None:
+            return False
+        q, stamps, received = self._last
+        for j, fastest in enumerate(self._fastest.tolist()):
+            way = abs(float(sample.q[j]) - float(q[j]))
+            if way <= SLACK:
+                continue
+            # Messages may be held up and come in a burst, stamps may be nonsense: the longer
+            # time of the two counts.
+            step = 1e-9 * (sample.stamps[j] - stamps[j])
+            seconds = max(sample.received[j] - received[j], step if step <= LONGEST_STEP else 0.0)
+            if way > SLACK + fastest * seconds:
+                return True
+        return False
+
+    # -- what goes out -----------------------------------------------------------------------
+
+    def _command(self, wrong: str, now: float, *, is_sample: bool = True) -> Command | None:
+        if self.state is State.OFF:
+            return None
+        self._judge(wrong, now, is_sample)
+        if self.state is State.WAITING:
+            return None
+        wanted = self._wanted(now)
+        limited = _clip(wanted, -self._max_effort, self._max_effort)
+        self.saturated = bool((limited != wanted).any())
+        if self.state is not State.STOPPED:  # zero at once needs no gentle way
+            step = self._max_slew * min(max(now - self._sent_at, 0.0), LONGEST_STEP)
+            limited = _clip(limited, self._sent - step, self._sent + step)
+        self._sent, self._sent_at = limited, now
+        return Command(limited, self.state, self.reason, self.saturated)
+
+    def _judge(self, wrong: str, now: float, is_sample: bool) -> None:
+        """Let a fault, its end, and the end of a time change the state."""
+        if wrong:
+            if wrong != self.reason:
+                self.faults[wrong] += 1
+                self.reason = wrong
+            self._wrong_at = now
+            self._happen(POLICIES[self.settings.policy], now)
+        elif is_sample and now - self._wrong_at >= SOUND_FOR:
+            self.reason = ''
+            self._happen(Event.SOUND, now)
+        in_state = now - self._entered
+        if self.state is State.RAMPING and in_state >= self.settings.ramp_time:
+            self._happen(Event.RAMPED, now)
+        elif self.state is State.HOLDING and in_state >= self.settings.hold_time:
+            self._happen(Event.HELD, now)
+        elif self.state is State.FADING and in_state >= self.settings.fade_time:
+            self._happen(Event.FADED, now)
+
+    def _happen(self, event: Event, now: float) -> None:
+        after = TRANSITIONS.get((self.state, event))
+        if after is not None:
+            self.state, self._entered, self._left_with = after, now, self._sent
+
+    def _wanted(self, now: float) -> Array:
+        """Return what the state asks for, before limits."""
+        in_state = now - self._entered
+        if self.state is State.FOLLOWING:
+            return self._torque
+        if self.state is State.RAMPING:
+            return self._torque * (in_state / self.settings.ramp_time)
+        if self.state is State.HOLDING:
+            return self._gravity
+        if self.state is State.FADING:
+            return self._left_with * (1.0 - in_state / self.settings.fade_time)
+        return self._zeros
+
+
+def _clip(numbers: Array, lower: Array, upper: Array) -> Array:
+    """Return numbers within bounds; numpy.clip takes five times as long."""
+    return np.minimum(np.maximum(numbers, lower), upper)

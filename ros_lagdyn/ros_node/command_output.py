@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torques that go to an effort controller: which ones, in which order, and past the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+import numpy as np
+from std_msgs.msg import Float64MultiArray
+
+from ros_lagdyn.command_guard import CommandGuard, GuardLimits, GuardSettings, Sample
+from ros_lagdyn.errors import InvalidArgumentError, UnknownNameError
+from ros_lagdyn.joint_state_table import JointStateTable
+from ros_lagdyn.live_model import LiveModel
+from ros_lagdyn.rigid_body import Array
+from ros_lagdyn.ros_node.messages import ArrayMessage
+from ros_lagdyn.ros_node.parameters import OFF, Values
+
+TICK = 0.01  # [s], between two looks at the time
+FULL_EFFORT_IN = 0.1  # [s], from zero: the slew rate where none is given
+
+
+class CommandOutput:
+    """Sends the torques of one model to a controller.
+
+    Attributes:
+        mode: which torques: off, gravity or inverse_dynamics.
+        joints: names of the joints, or motors, in the order of the command.
+        hardware_id: name of the robot.
+        guard: what decides whether a torque leaves.
+        effortless: those that may not have any torque, because their limit says 0.
+    """
+
+    def __init__(self, model: LiveModel, values: Values,
+                 publish: Callable[[Float64MultiArray], None]) -> None:
+        """Prepare the message; the guard is off.
+
+        Args:
+            model: the arm.
+            values: of the node's parameters.
+            publish: takes the command.
+
+        Raises:
+            LagdynError: a parameter of the command does not fit the arm.
+        """
+        self.mode: str = values['command.mode']
+        self.joints = _commanded(model, values['command.joints'])
+        self.hardware_id = model.arm.name
+        self._model = model
+        self._publish = publish
+        self._drives_motors = not set(self.joints) <= set(model.joints)
+        known = model.actuators if self._drives_motors else model.joints
+        self._order = np.array([known.index(joint) for joint in self.joints])
+        self._message = ArrayMessage(joints=self.joints)
+        limits = [joint.limit for joint in model.arm.independent_joints]
+        self._joint_effort = np.array([limit.effort for limit in limits])
+        effort = _given(values, 'command.max_effort', self.joints)
+        if effort is None:
+            effort = (model.largest_actuator_torques(self._joint_effort) if self._drives_motors
+                      else self._joint_effort)[self._order]
+        slew = _given(values, 'command.max_slew', self.joints)
+        self._settings = GuardSettings(
+            policy=values['command.policy'], ramp_time=values['command.ramp_time'],
+            fade_time=values['command.fade_time'], hold_time=values['command.hold_time'],
+            timeout=values['command.timeout'],
+            velocity_factor=values['command.velocity_factor'],
+            patience=values['cross_check.patience'])
+        self._limits = GuardLimits(
+            max_effort=effort,
+            max_slew=effort / FULL_EFFORT_IN if slew is None else slew,
+            # Exporters of CAD programs write a velocity of 0 for "not known".
+            max_velocity=np.array([limit.velocity or inf for limit in limits]),
+            fresh_joints=range(len(model.joints)) if self._drives_motors else self._order.tolist())
+        self.guard = CommandGuard(self._settings, self._limits)
+        self.effortless = tuple(
+            joint for joint, most in zip(self.joints, effort.tolist(), strict=True) if not most)
+        self._enabled_at_start: bool = values['command.enable_at_start']
+        self._next_tick = 0.0  # steady time [s]
+
+    # -- the switch --------------------------------------------------------------------------
+
+    @property
+    def may_command(self) -> bool:
+        """Say whether torques go out as soon as the guard lets them."""
+        return self.mode != OFF and self.guard.is_enabled
+
+    def start(self, now: float) -> None:
+        """Begin with the switch as it is to be at the start."""
+        self.guard.enable(self._enabled_at_start, now)
+
+    def enable(self, on: bool, now: float) -> None:
+        """Turn the switch; off sends a last command of zeros."""
+        if on:
+            self.guard.enable(True, now)
+        else:
+            self.let_go(now)
+
+    def let_go(self, now: float) -> None:
+        """Switch off with zeros: an effort controller would hold the last torque for ever."""
+        if self.may_command:
+            self._send(np.zeros(len(self.joints)))
+        self.guard.enable(False, now)
+
+    def take_over(self, before: CommandOutput, now: float) -> None:
+        """Go on in place of another one: at once where the same joints are commanded."""
+        was_on = before.guard.is_enabled
+        is_same_arm = (before._model.joints, before.joints) == (self._model.joints, self.joints)
+        if is_same_arm and OFF not in (before.mode, self.mode):
+            self.guard = before.guard
+            self.guard.use(self._settings, self._limits)
+            return
+        before.let_go(now)
+        self.guard.faults = before.guard.faults
+        if is_same_arm:
+            self.guard.enable(was_on, now)
+        else:  # nobody has switched on this arm
+            self.start(now)
+
+    # -- torques -----------------------------------------------------------------------------
+
+    def update(self, table: JointStateTable, torque: Array, gravity: Array, *, disagrees: bool,
+               now: float) -> None:
+        """Send what the guard makes of a torque.
+
+        Args:
+            table: the joint states behind it.
+            torque: (n,), of the arm's joints.
+            gravity: (n,), its part that holds the arm still.
+            disagrees: whether the last cross-check failed.
+            now: steady time [s].
+        """
+        if not self.may_command:
+            return
+        is_cut = False
+        if self._drives_motors:
+            # Motors have no limits in a URDF, but the joints that they drive have.
+            within = np.minimum(np.maximum(torque, -self._joint_effort), self._joint_effort)
+            is_cut = bool((within != torque).any())
+            torque, gravity = (self._model.actuator_torques(tau) for tau in (within, gravity))
+        command = self.guard.update(Sample(
+            q=table.q, v=table.v, stamps=table.stamps, received=table.received,
+            torque=torque[self._order], gravity=gravity[self._order], disagrees=disagrees), now)
+        self.guard.saturated |= is_cut
+        if command is not None:
+            self._send(command.torque)
+
+    def tick(self, now: float) -> None:
+        """Look at the time: what is due without a joint state is sent."""
+        if now < self._next_tick or not self.may_command:
+            return
+        self._next_tick = now + TICK
+        command = self.guard.tick(now)
+        if command is not None:
+            self._send(command.torque)
+
+    def _send(self, torque: Array) -> None:
+        self._message.data[:] = torque
+        self._publish(self._message.message)
+
+
+def _commanded(model: LiveModel, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of what is commanded.
+
+    Raises:
+        UnknownNameError: one of them there is not.
+        InvalidArgumentError: one comes twice, or motors are mixed with joints.
+    """
+    commanded = tuple(given) or model.joints
+    known = tuple(dict.fromkeys((*model.joints, *model.actuators)))
+    for joint in commanded:
+        if joint not in known:
+            raise UnknownNameError('joint in command.joints', joint, known)
+    if not set(commanded) <= set(model.joints) and not set(commanded) <= set(model.actuators):
+        raise InvalidArgumentError(
+            f'command.joints must be joints or motors, not both, got {list(commanded)}')
+    if len(set(commanded)) != len(commanded):
+        raise InvalidArgumentError(
+            f'command.joints must be different joints, got {list(commanded)}')
+    return commanded
+
+
+def _given(values: Values, name: str, joints: Sequence[str]) -> Array | None:
+    """Return the numbers of a parameter, one for each commanded joint; None where it is empty."""
+    given = values[name]
+    if len(given) not in (0, len(joints)):
+        raise InvalidArgumentError(
+            f'{name} must be empty or {len(joints)} numbers, one for each of '
+            f'{", ".join(joints)}, got {len(given)}')
+    return np.array(given) if len(given) else None

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard between computed torques and motors: every promise, and every transition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf, nan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ros_lagdyn.command_guard import (
+    CROSS_CHECK,
+    NOT_FINITE,
+    POLICIES,
+    POSITION_JUMP,
+    REASONS,
+    SOUND_FOR,
+    STALE,
+    TOO_FAST,
+    TRANSITIONS,
+    Command,
+    CommandGuard,
+    Event,
+    GuardLimits,
+    GuardSettings,
+    Sample,
+    State,
+)
+from ros_lagdyn.errors import InvalidArgumentError
+
+DOCS = Path(__file__).resolve().parents[1] / 'docs' / 'command_guard.md'
+STEP = 0.002  # [s]
+TICK = 0.01  # [s]
+TORQUE = np.array([6.0, -3.0])
+GRAVITY = np.array([5.0, -2.0])
+EFFORT = np.array([10.0, 4.0])
+SLEW = np.array([400.0, 200.0])  # [1/s]
+VELOCITY = np.array([2.0, 3.0])
+LIMITS = GuardLimits(EFFORT, SLEW, VELOCITY, range(2))
+
+
+class Bench:
+    """A guard, and an arm that is at rest unless told otherwise."""
+
+    def __init__(self, *, max_effort: np.ndarray = EFFORT, max_slew: np.ndarray = SLEW,
+                 enabled: bool = True, **settings: object) -> None:
+        self.guard = CommandGuard(replace(GuardSettings(), **settings), LIMITS._replace(
+            max_effort=max_effort, max_slew=max_slew))
+        self.now = 100.0
+        self.q = np.array([0.3, -0.4])
+        if enabled:
+            self.guard.enable(True, self.now)
+
+    def sample(self, **changes: object) -> Sample:
+        return Sample(q=self.q, v=np.zeros(2), stamps=[round(1e9 * self.now)] * 2,
+                      received=[self.now] * 2, torque=TORQUE, gravity=GRAVITY,
+                      disagrees=False)._replace(**changes)
+
+    def send(self, step: float = STEP, **changes: object) -> Command | None:
+        """Let time pass and take one sample."""
+        self.now += step
+        return self.guard.update(self.sample(**changes), self.now)
+
+    def run(self, seconds: float, **changes: object) -> list[Command]:
+        """Take samples for a while."""
+        return [command for _ in range(round(seconds / STEP))
+                if (command := self.send(**changes)) is not None]
+
+    def silence(self, seconds: float) -> list[Command]:
+        """Let time pass without samples."""
+        commands = []
+        for _ in range(round(seconds / TICK)):
+            self.now += TICK
+            if (command := self.guard.tick(self.now)) is not None:
+                commands.append(command)
+        return commands
+
+    def follow(self) -> Bench:
+        """Go on until it follows."""
+        self.run(self.guard.settings.ramp_time + 4 * STEP)
+        assert self.guard.state is State.FOLLOWING
+        return self
+
+
+def sizes(commands: list[Command]) -> np.ndarray:
+    return np.array([abs(command.torque[0]) for command in commands])
+
+
+# -- start -------------------------------------------------------------------------------------
+
+
+def test_off_at_the_start_nothing_is_sent() -> None:
+    bench = Bench(enabled=False)
+    assert bench.run(0.1) == [] and bench.silence(0.1) == []
+    assert bench.guard.state is State.OFF and not bench.guard.is_enabled
+
+
+def test_enabled_without_joint_states_it_sends_nothing_and_says_stale() -> None:
+    """There is nothing to take back yet."""
+    bench = Bench()
+    assert bench.silence(0.1) == []
+    assert (bench.guard.state, bench.guard.reason) == (State.WAITING, STALE)
+    assert bench.run(SOUND_FOR - STEP) == []
+    assert bench.run(2 * STEP)[-1].state is State.RAMPING
+    assert bench.guard.reason == ''
+
+
+def test_stopped_it_says_zero_again_and_again() -> None:
+    """A controller that starts in between, or loses one, holds nothing."""
+    bench = Bench().follow()
+    commands = bench.silence(5.0)[-100:]
+    assert len(commands) == 100
+    assert {command.state for command in commands} == {State.STOPPED}
+    assert {command.reason for command in commands} == {STALE}
+    np.testing.assert_array_equal([command.torque for command in commands], 0.0)
+
+
+@pytest.mark.parametrize('ramp_time', [0.2, 1.0])
+def test_the_torque_ramps_from_zero(ramp_time: float) -> None:
+    bench = Bench(ramp_time=ramp_time)
+    commands = bench.run(1.5 * ramp_time)
+    assert commands[0].torque.tolist() == [0.0, 0.0]
+    for index, command in enumerate(commands):
+        share = min(index * STEP / ramp_time, 1.0)
+        # Rounding of times near 100 s.
+        np.testing.assert_allclose(command.torque, share * TORQUE, rtol=0.0, atol=1e-9)
+    assert commands[-1].state is State.FOLLOWING and commands[-1].reason == ''
+
+
+def test_without_a_ramp_the_slew_rates_are_the_ramp() -> None:
+    bench = Bench(ramp_time=0.0)
+    commands = [bench.send() for _ in range(12)]
+    expected = [np.sign(TORQUE) * np.minimum(abs(TORQUE), k * STEP * SLEW) for k in range(12)]
+    np.testing.assert_allclose([command.torque for command in commands], expected, atol=1e-9)
+
+
+# -- limits ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('torque', [[50.0, -1.0], [1.0, -50.0], [-1e308, 1e308]])
+def test_no_command_is_above_its_limit_and_saturation_is_flagged(torque: list[float]) -> None:
+    bench = Bench(ramp_time=0.0).follow()
+    commands = bench.run(0.2, torque=np.array(torque))
+    np.testing.assert_allclose(commands[-1].torque, np.clip(torque, -EFFORT, EFFORT))
+    assert all((abs(command.torque) <= EFFORT).all() for command in commands)
+    assert commands[-1].saturated and bench.guard.saturated
+    assert not bench.send().saturated
+
+
+def test_no_command_changes_faster_than_its_slew_rate() -> None:
+    """Torques that leap by their full range, at uneven times."""
+    bench = Bench(ramp_time=0.0).follow()
+    rng = np.random.default_rng(0)
+    before, time_before = bench.send().torque, bench.now
+    for _ in range(500):
+        command = bench.send(float(rng.uniform(1e-4, 0.02)), torque=rng.uniform(-1, 1, 2) * EFFORT)
+        most = SLEW * (bench.now - time_before) + 1e-9
+        assert (abs(command.torque - before) <= most).all()
+        before, time_before = command.torque, bench.now
+
+
+def test_without_limits_the_torque_passes() -> None:
+    bench = Bench(max_effort=np.full(2, inf), max_slew=np.full(2, inf), ramp_time=0.0)
+    bench.send()
+    command = bench.send(torque=np.array([1e6, -1e6]))
+    assert command.torque.tolist() == [1e6, -1e6] and not command.saturated
+
+
+# -- faults ------------------------------------------------------------------------------------
+
+
+def faults(bench: Bench) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield what can be wrong with a sample, and the reason."""
+    yield NOT_FINITE, {'torque': np.array([nan, 0.0])}
+    yield NOT_FINITE, {'torque': np.array([0.0, inf])}
+    yield NOT_FINITE, {'q': np.array([nan, 0.0])}
+    yield POSITION_JUMP, {'q': bench.q + np.array([0.0, 0.1])}
+    yield TOO_FAST, {'v': np.array([3.1, 0.0])}
+    yield TOO_FAST, {'v': np.array([0.0, -4.6])}
+    yield STALE, {'received': [bench.now, bench.now - 0.051]}
+
+
+@pytest.mark.parametrize('policy', POLICIES)
+@pytest.mark.parametrize('case', range(7))
+def test_a_fault_has_its_reason_and_its_policy(case: int, policy: str) -> None:
+    bench = Bench(policy=policy).follow()
+    reason, changes = list(faults(bench))[case]
+    command = bench.send(**changes)
+    assert command.reason == reason
+    assert command.state is {'fade': State.FADING, 'zero': State.STOPPED,
+                             'hold_gravity': State.HOLDING}[policy]
+    assert bench.guard.faults == {**dict.fromkeys(REASONS, 0), reason: 1}
+    assert np.isfinite(command.torque).all()
+    if policy == 'zero':
+        assert command.torque.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize('torque', [5.9e3, -5.9e3])
+def test_what_is_within_the_limits_is_no_fault(torque: float) -> None:
+    bench = Bench().follow()
+    assert bench.send(v=1.49 * VELOCITY).reason == ''
+    assert bench.send(q=bench.q + 1.5 * VELOCITY * STEP).reason == ''
+    assert bench.send(received=[bench.now - 0.047, bench.now]).reason == ''
+    assert bench.send(torque=np.array([torque, 0.0])).reason == ''
+
+
+def test_a_burst_after_a_pause_is_no_jump() -> None:
+    """Stamps say that time has passed, though the messages come at once."""
+    bench = Bench().follow()
+    stamp = round(1e9 * bench.now)
+    for k in range(1, 6):
+        command = bench.send(1e-5, q=bench.q + 0.005 * k * VELOCITY, stamps=[
+            stamp + k * 5_000_000] * 2)
+        assert command.reason == ''
+
+
+def test_stamps_that_leap_do_not_excuse_a_jump() -> None:
+    bench = Bench().follow()
+    far = round(1e9 * (bench.now + 3600.0))
+    assert bench.send(q=bench.q + 1.0, stamps=[far] * 2).reason == POSITION_JUMP
+
+
+def test_a_joint_that_no_velocity_limit_holds_may_jump() -> None:
+    guard = CommandGuard(GuardSettings(), LIMITS._replace(max_velocity=np.full(2, inf)))
+    bench = Bench()
+    bench.guard = guard
+    guard.enable(True, bench.now)
+    bench.send()
+    assert bench.send(q=bench.q + 100.0, v=np.full(2, 1e6)).reason == ''
+
+
+def test_only_joints_that_are_commanded_must_be_fresh() -> None:
+    bench = Bench()
+    bench.guard = CommandGuard(GuardSettings(), GuardLimits(
+        max_effort=EFFORT[:1], max_slew=SLEW[:1], max_velocity=VELOCITY, fresh_joints=[1]))
+    bench.guard.enable(True, bench.now)
+    changes = {'torque': TORQUE[:1], 'gravity': GRAVITY[:1]}
+    assert bench.send(received=[0.0, bench.now], **changes).reason == ''
+    assert bench.send(received=[bench.now, bench.now - 0.06], **changes).reason == STALE
+
+
+def test_engines_may_disagree_for_a_while() -> None:
+    bench = Bench(patience=0.1).follow()
+    assert {command.reason for command in bench.run(0.098, disagrees=True)} == {''}
+    bench.send()
+    assert {command.reason for command in bench.run(0.098, disagrees=True)} == {''}
+    assert bench.run(0.01, disagrees=True)[-1].reason == CROSS_CHECK
+
+
+def test_silence_is_noticed_within_the_timeout_and_a_tick() -> None:
+    bench = Bench(timeout=0.05).follow()
+    assert bench.silence(0.04) == []  # the controller has the last command
+    command = bench.silence(2 * TICK)[-1]
+    assert (command.reason, command.state) == (STALE, State.FADING)
+
+
+# -- letting go --------------------------------------------------------------------------------
+
+
+def test_fading_goes_down_to_zero_in_its_time_and_stays() -> None:
+    bench = Bench(fade_time=0.4).follow()
+    commands = bench.silence(0.05 + 0.4 + 0.3)
+    size = sizes(commands)
+    assert (np.diff(size) <= 0.0).all()
+    fading = [command for command in commands if command.state is State.FADING]
+    assert len(fading) == pytest.approx(0.4 / TICK, abs=1.0)
+    assert np.ptp(np.diff(sizes(fading))) < 1e-9  # evenly
+    assert commands[-1].state is State.STOPPED and size[-1] == 0.0
+
+
+def test_gravity_is_held_for_a_limited_time() -> None:
+    bench = Bench(policy='hold_gravity', hold_time=0.5, fade_time=0.2).follow()
+    commands = bench.silence(0.05 + 0.5 + 0.2 + 0.1)
+    held = [command for command in commands if command.state is State.HOLDING]
+    assert len(held) == pytest.approx(0.5 / TICK, abs=1.0)
+    np.testing.assert_allclose(held[-1].torque, GRAVITY)
+    assert [command.state for command in commands][-1] is State.STOPPED
+
+
+def test_what_is_held_is_the_gravity_of_the_last_sound_sample() -> None:
+    bench = Bench(policy='hold_gravity').follow()
+    bench.send(q=bench.q + 1.0, gravity=np.array([-9.0, 9.0]))
+    bench.silence(0.03)
+    np.testing.assert_allclose(bench.silence(TICK)[-1].torque, GRAVITY)
+
+
+@pytest.mark.parametrize('policy', POLICIES)
+@pytest.mark.parametrize('pause', [0.1, 0.3, 3.0])
+def test_it_recovers_by_itself_with_the_ramp_from_zero(policy: str, pause: float) -> None:
+    """In whichever state the end of the fault finds it."""
+    bench = Bench(policy=policy, ramp_time=0.5).follow()
+    bench.silence(pause)
+    before = bench.guard.state
+    commands = bench.run(SOUND_FOR + 0.5 + 0.1)
+    states = [command.state for command in commands]
+    assert commands[-1].reason == '' and states[-1] is State.FOLLOWING
+    np.testing.assert_allclose(commands[-1].torque, TORQUE)
+    start = states.index(State.RAMPING)
+    assert start * STEP == pytest.approx(SOUND_FOR, abs=3 * STEP)
+    # From what was left, down at the slew rate, then up: at 0.1 s all of it is the ramp.
+    way_down = EFFORT[0] / SLEW[0]
+    ramp = commands[start + round((way_down + 0.02) / STEP):]
+    for index, command in enumerate(ramp[:100]):
+        share = (way_down + 0.02 + index * STEP) / 0.5
+        np.testing.assert_allclose(command.torque, min(share, 1.0) * TORQUE, atol=0.1)
+    if before is State.STOPPED:
+        assert commands[start].torque.tolist() == [0.0, 0.0]
+
+
+def test_a_fault_that_comes_again_and_again_is_no_end_of_the_fault() -> None:
+    bench = Bench().follow()
+    for _ in range(20):
+        bench.send(v=np.array([9.0, 0.0]))
+        assert {command.state for command in bench.run(0.5 * SOUND_FOR)} <= {
+            State.FADING, State.STOPPED}
+    assert bench.guard.faults[TOO_FAST] == 1
+
+
+def test_the_switch_works_at_once_in_every_state() -> None:
+    for prepare in (lambda b: b.send(), lambda b: b.follow(), lambda b: b.silence(0.2),
+                    lambda b: b.silence(2.0)):
+        for policy in POLICIES:
+            bench = Bench(policy=policy)
+            prepare(bench)
+            bench.guard.enable(False, bench.now)
+            assert bench.guard.state is State.OFF and bench.guard.reason == ''
+            assert bench.run(0.1) == [] and bench.silence(0.1) == []
+            bench.guard.enable(True, bench.now)
+            assert bench.send().torque.tolist() == [0.0, 0.0]
+
+
+def test_settings_and_limits_change_without_a_leap() -> None:
+    """A payload is set down: the torque goes on from where it was, at the slew rate."""
+    bench = Bench().follow()
+    limits = LIMITS._replace(max_effort=np.array([2.0, 1.0]))
+    bench.guard.use(GuardSettings(policy='zero'), limits)
+    command = bench.send()
+    np.testing.assert_allclose(command.torque, TORQUE - np.sign(TORQUE) * SLEW * STEP)
+    assert (command.state, command.saturated) == (State.FOLLOWING, True)
+    assert bench.run(0.1)[-1].torque.tolist() == [2.0, -1.0]
+    assert bench.send(v=np.full(2, 9.0)).state is State.STOPPED
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match='policy must be one of fade'):
+        GuardSettings(policy='hope')
+
+
+# -- all of it ---------------------------------------------------------------------------------
+
+
+def test_whatever_comes_in_no_command_is_wrong() -> None:
+    """33,000 random events: finite, within limits and slew rates, and only documented moves."""
+    rng = np.random.default_rng(1)
+    allowed = {(before, after) for (before, _), after in TRANSITIONS.items()}
+    # Two events may meet in one step: a fault whose time is 0, say.
+    allowed |= {(a, d) for a, b in allowed for c, d in allowed if b is c}
+    bad = np.array([nan, inf, -inf, 1e308, -1e308, 0.0])
+    for policy in POLICIES:
+        bench = Bench(policy=policy, ramp_time=0.05, fade_time=0.05, hold_time=0.05)
+        sent, sent_at = np.zeros(2), bench.now
+        for _ in range(11_000):
+            before = bench.guard.state
+            bench.now += float(rng.choice([0.0, 1e-6, STEP, STEP, TICK, 0.06]))
+            event = rng.integers(12)
+            if event == 0:
+                bench.guard.enable(bool(rng.integers(4)), bench.now)
+                command = None
+            elif event < 4:
+                command = bench.guard.tick(bench.now)
+            else:
+                changes: dict[str, object] = {'torque': rng.normal(0.0, 8.0, 2)}
+                if event == 4:
+                    changes[str(rng.choice(['torque', 'gravity', 'q', 'v']))] = rng.choice(bad, 2)
+                elif event == 5:
+                    changes['received'] = (bench.now - rng.choice([0.0, 0.1], 2)).tolist()
+                elif event == 6:
+                    changes['stamps'] = rng.integers(-2**62, 2**62, 2).tolist()
+                elif event == 7:
+                    changes['disagrees'] = True
+                command = bench.guard.update(bench.sample(**changes), bench.now)
+            after = bench.guard.state
+            assert before is after or (before, after) in allowed
+            if command is None:
+                if after is State.OFF:
+                    sent, sent_at = np.zeros(2), bench.now
+                continue
+            assert np.isfinite(command.torque).all()
+            assert (abs(command.torque) <= EFFORT).all()
+            most = SLEW * (bench.now - sent_at) + 1e-9
+            assert after is State.STOPPED or (abs(command.torque - sent) <= most).all()
+            assert (after is State.STOPPED) <= (not command.torque.any())
+            sent, sent_at = command.torque, bench.now
+
+
+def test_the_diagram_of_the_docs_has_the_transitions_of_the_code() -> None:
+    """docs/command_guard.md draws TRANSITIONS, no more and no less."""
+    drawn = {(State(before), Event(event), State(after)) for before, after, event in re.findall(
+        r'^ +(\w+) --> (\w+): (.+)$', DOCS.read_text(encoding='utf-8'), re.M) if before != 'start'}
+    assert drawn == {(before, event, after) for (before, event), after in TRANSITIONS.items()}
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    befores = {before for before, _ in TRANSITIONS}
+    assert befores == set(TRANSITIONS.values()) == set(State)
