@@ -26,7 +26,8 @@ def environment() -> dict[str, str]:
     own = {'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST', 'ROS_DOMAIN_ID': str(os.getpid() % 100)}
     if (prefix / 'share' / 'ament_index').is_dir():  # ROS from PyPI: the venv is the prefix
         own['AMENT_PREFIX_PATH'] = str(prefix)
-    paths = filter(None, [str(HERE.parent), os.environ.get('PYTHONPATH', '')])
+    # Of scripts here, too: PYTHONSAFEPATH leaves their folder out.
+    paths = filter(None, [str(HERE.parent), str(HERE), os.environ.get('PYTHONPATH', '')])
     return {**own, **os.environ, 'PYTHONPATH': os.pathsep.join(paths)}
 
 
