@@ -4,7 +4,8 @@
 Arguments: the names of the joints, separated by commas, then namespaces to send to.
 {"to": namespace, "rate": Hz, "count": n} sends n joint states; answers how many were sent late.
 {"wait_for": namespace} answers when somebody subscribes there.
-Stamps are CLOCK_MONOTONIC, which all processes of a host share.
+Stamps are CLOCK_MONOTONIC, which all processes of a host share. The arm is where it is at its
+stamp, however late that is: it never moves faster than 1 rad/s.
 """
 
 from __future__ import annotations
@@ -34,8 +35,7 @@ def wait_until(deadline: int) -> None:
         pass
 
 
-def send(publisher: Any, message: JointState, rate: float,
-         number: int) -> int:
+def send(publisher: Any, message: JointState, rate: float, number: int) -> int:
     """Send joint states at a rate [Hz]; return how many of them came too late.
 
     A sender that was held up goes on a period later: it never makes up for it by a burst, which
@@ -46,18 +46,19 @@ def send(publisher: Any, message: JointState, rate: float,
     joints = range(len(message.name))
     late = 0
     for i in range(number):
-        angle = i / rate
-        for k in joints:
-            message.position[k] = sin(angle + k)
-            message.velocity[k] = cos(angle + k)
-            message.effort[k] = angle
         behind = time.monotonic_ns() - (start + i * period)
         if behind > 0:
             start += behind
             late += 1
         wait_until(start + i * period)
+        now = time.monotonic_ns()
+        angle = 1e-9 * now
+        for k in joints:
+            message.position[k] = sin(angle + k)
+            message.velocity[k] = cos(angle + k)
+            message.effort[k] = cos(angle - k)
         stamp = message.header.stamp
-        stamp.sec, stamp.nanosec = divmod(time.monotonic_ns(), 1_000_000_000)
+        stamp.sec, stamp.nanosec = divmod(now, 1_000_000_000)
         publisher.publish(message)
     return late
 
