@@ -35,6 +35,7 @@ from ros_lagdyn.rigid_body import Array
 SOUND_FOR = 0.1  # [s] without a fault, after which the input is trusted again
 SLACK = 1e-3  # [rad] or [m] that a position may always change: resolution of an encoder
 LONGEST_STEP = 0.5  # [s]; stamps that lie further apart tell nothing about a velocity
+HELD_UP = 0.03  # [s] between two ticks: the process was held up, and so was what it receives
 UNLIMITED = 1e300
 
 
@@ -164,6 +165,8 @@ class CommandGuard:
         self._last: tuple[Array, list[int], list[float]] | None = None  # q, stamps, received
         self._oldest = -inf  # when the oldest of the fresh joints was received
         self._wrong_at = -inf  # when something was wrong last
+        self._ticked = -inf  # when the last tick was
+        self._was_held_up = False  # and the last tick overlooked silence for that
         self._disagrees_since = inf
         self.use(settings, limits)
 
@@ -176,6 +179,8 @@ class CommandGuard:
         self._fastest = settings.velocity_factor * limits.max_velocity
         self._fresh = list(limits.fresh_joints)
         self._zeros = np.zeros(len(limits.max_effort))
+        # A limit that was lowered counts at once: the way down from here starts within it.
+        self._sent = _clip(self._sent, -self._max_effort, self._max_effort)
 
     # -- the person's switch ---------------------------------------------------------------
 
@@ -205,7 +210,16 @@ class CommandGuard:
         return self._command(wrong, now)
 
     def tick(self, now: float) -> Command | None:
-        """Look at the time; return a command where one is due without a joint state."""
+        """Look at the time; return a command where one is due without a joint state.
+
+        To be called every hundredth of a second, after what waits has been taken. A tick that
+        comes late does not judge: what came while the process was held up is about to be
+        delivered. The next one does, however late it is.
+        """
+        self._was_held_up = now - self._ticked > HELD_UP and not self._was_held_up
+        self._ticked = now
+        if self._was_held_up:
+            return None
         stale = now - self._oldest > self.settings.timeout
         if not stale and self.state in (State.RAMPING, State.FOLLOWING):
             return None  # the next joint state brings the next command
@@ -256,7 +270,8 @@ class CommandGuard:
         limited = _clip(wanted, -self._max_effort, self._max_effort)
         self.saturated = bool((limited != wanted).any())
         if self.state is not State.STOPPED:  # zero at once needs no gentle way
-            step = self._max_slew * min(max(now - self._sent_at, 0.0), LONGEST_STEP)
+            # After a longer silence a step is no larger than after the longest that is allowed.
+            step = self._max_slew * min(max(now - self._sent_at, 0.0), self.settings.timeout)
             limited = _clip(limited, self._sent - step, self._sent + step)
         self._sent, self._sent_at = limited, now
         return Command(limited, self.state, self.reason, self.saturated)

@@ -163,6 +163,14 @@ def test_no_command_changes_faster_than_its_slew_rate() -> None:
         before, time_before = command.torque, bench.now
 
 
+def test_after_a_silence_a_step_is_no_larger_than_the_timeout_allows() -> None:
+    bench = Bench(ramp_time=0.0).follow()
+    before = bench.send().torque
+    command = bench.send(10.0, torque=-TORQUE)
+    most = SLEW * bench.guard.settings.timeout
+    np.testing.assert_allclose(command.torque, np.clip(-TORQUE, before - most, before + most))
+
+
 def test_without_limits_the_torque_passes() -> None:
     bench = Bench(max_effort=np.full(2, inf), max_slew=np.full(2, inf), ramp_time=0.0)
     bench.send()
@@ -258,6 +266,26 @@ def test_silence_is_noticed_within_the_timeout_and_a_tick() -> None:
     assert (command.reason, command.state) == (STALE, State.FADING)
 
 
+def test_a_process_that_was_held_up_is_no_silent_robot() -> None:
+    """Joint states that came meanwhile are delivered only after the first look at the time."""
+    bench = Bench().follow()
+    bench.silence(2 * TICK)
+    bench.now += 1.0
+    assert bench.guard.tick(bench.now) is None
+    assert bench.send().reason == ''
+    assert bench.guard.state is State.FOLLOWING
+
+
+def test_a_process_that_is_held_up_all_the_time_notices_silence_all_the_same() -> None:
+    bench = Bench().follow()
+    commands = []
+    for _ in range(2):
+        bench.now += 1.0
+        commands.append(bench.guard.tick(bench.now))
+    assert commands[0] is None
+    assert commands[1] is not None and commands[1].reason == STALE
+
+
 # -- letting go --------------------------------------------------------------------------------
 
 
@@ -333,15 +361,24 @@ def test_the_switch_works_at_once_in_every_state() -> None:
             assert bench.send().torque.tolist() == [0.0, 0.0]
 
 
-def test_settings_and_limits_change_without_a_leap() -> None:
-    """A payload is set down: the torque goes on from where it was, at the slew rate."""
+def test_a_limit_that_is_lowered_counts_at_once() -> None:
+    """No command is above its limit, not even on its way down; back up it goes at the rate."""
     bench = Bench().follow()
-    limits = LIMITS._replace(max_effort=np.array([2.0, 1.0]))
-    bench.guard.use(GuardSettings(policy='zero'), limits)
+    bench.guard.use(GuardSettings(), LIMITS._replace(max_effort=np.array([2.0, 1.0])))
     command = bench.send()
-    np.testing.assert_allclose(command.torque, TORQUE - np.sign(TORQUE) * SLEW * STEP)
-    assert (command.state, command.saturated) == (State.FOLLOWING, True)
-    assert bench.run(0.1)[-1].torque.tolist() == [2.0, -1.0]
+    assert (command.torque.tolist(), command.state, command.saturated) == (
+        [2.0, -1.0], State.FOLLOWING, True)
+    bench.guard.use(GuardSettings(), LIMITS)
+    np.testing.assert_allclose(
+        bench.send().torque, np.array([2.0, -1.0]) + np.sign(TORQUE) * SLEW * STEP)
+
+
+def test_settings_change_without_a_leap() -> None:
+    """A payload is set down: the torque goes on from where it was, at the new slew rate."""
+    bench = Bench().follow()
+    bench.guard.use(GuardSettings(policy='zero'), LIMITS._replace(max_slew=SLEW / 2))
+    command = bench.send(torque=np.zeros(2))
+    np.testing.assert_allclose(command.torque, TORQUE - np.sign(TORQUE) * SLEW / 2 * STEP)
     assert bench.send(v=np.full(2, 9.0)).state is State.STOPPED
 
 
