@@ -20,7 +20,11 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from ros_lagdyn.ros_node.fast_lane import spin, waiting_messages  # noqa: E402
+from ros_lagdyn.ros_node.fast_lane import (  # noqa: E402
+    spin,
+    waiting_messages,
+    while_serving,
+)
 
 FLOOD = 2000  # joint states in a row, far more than the queue holds
 
@@ -39,6 +43,7 @@ class Served(Node):
             JointState, 'joint_states', self.by_executor.append, qos_profile_sensor_data)
         self.fast_lane: Any = self.lane
         self.create_timer(0.02, self.tick)
+        self.longest_wait = 0.1
         self.create_subscription(
             String, 'text', lambda message: self.texts.append(message.data), RELIABLE)
         self.create_service(Trigger, 'trigger', self.serve)
@@ -230,3 +235,50 @@ def test_what_is_sent_while_the_loop_is_busy_is_answered_once(loop: Loop) -> Non
     depth = qos_profile_sensor_data.depth
     assert len(node.seen) < FLOOD / 2  # old ones were dropped, not worked through
     assert len(rounds) < len(node.seen) + depth
+
+
+# -- while something takes long ------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiting(loop: Loop) -> Iterator[Flood]:
+    """Let joint states flood in while nobody spins: what they wait for is a callback."""
+    with Flood(loop.probe.publisher(JointState, '/joint_states')) as flood:
+        yield flood
+
+
+def test_joint_states_are_taken_while_a_callback_waits_for_its_work(
+        loop: Loop, waiting: Flood) -> None:
+    """The work ends only because they are; time is looked at, too; its result comes back."""
+    node = loop.node
+
+    def work() -> str:
+        give_up = time.monotonic() + DEADLINE
+        while len(node.seen) < 100 and time.monotonic() < give_up:
+            pass  # as busy as the building of a model
+        return 'done'
+
+    assert while_serving(node, work, lambda: False) == 'done'
+    assert len(node.seen) >= 100 and node.ticks > 0
+
+
+def test_an_error_of_the_work_reaches_the_callback(loop: Loop) -> None:
+    with pytest.raises(ZeroDivisionError):
+        while_serving(loop.node, lambda: 1 / 0, lambda: False)
+
+
+def test_work_is_not_waited_for_when_the_process_is_to_end(loop: Loop) -> None:
+    """A signal must not wait until a large model has been built."""
+    gate = threading.Event()
+    try:
+        with pytest.raises(InterruptedError):
+            while_serving(loop.node, lambda: gate.wait(DEADLINE), lambda: loop.node.ticks > 3)
+    finally:
+        gate.set()
+
+
+def test_without_a_lane_the_work_is_just_done(loop: Loop) -> None:
+    """In the same thread: nobody could be served."""
+    loop.node.fast_lane = None
+    thread = while_serving(loop.node, threading.current_thread, lambda: True)
+    assert thread is threading.current_thread()

@@ -32,7 +32,12 @@ from ros_lagdyn.ros_node.diagnostics import (
     model_status,
     traffic_status,
 )
-from ros_lagdyn.ros_node.fast_lane import LOOK_UP, waiting_messages, waiting_with_info
+from ros_lagdyn.ros_node.fast_lane import (
+    LOOK_UP,
+    waiting_messages,
+    waiting_with_info,
+    while_serving,
+)
 from ros_lagdyn.ros_node.messages import INPUT_QOS
 from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, settings_of
 from ros_lagdyn.ros_node.outputs import Outlets, Outputs
@@ -271,8 +276,16 @@ class DynamicsNode(LifecycleNode):
 
     def _tested_model(self, urdf: str, values: Values) -> LiveModel:
         settings = settings_of(values)
-        model = LiveModel(urdf, settings)
-        seconds = model.self_test()
+
+        def build() -> tuple[LiveModel, float]:
+            model = LiveModel(urdf, settings)
+            return model, model.self_test()
+
+        try:
+            # Commands go on, and faults are noticed, however long it takes.
+            model, seconds = while_serving(self, build, self.is_ending)
+        except InterruptedError as error:
+            raise LagdynError(f'no new model: {error}') from None
         text = (f'robot "{model.arm.name}" with joints {", ".join(model.joints)}: '
                 f'{model.dynamics.engine} checked by {model.check_dynamics.engine}; self-test '
                 f'passed in {1e3 * seconds:.0f} ms')

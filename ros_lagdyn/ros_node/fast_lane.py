@@ -8,9 +8,11 @@ is taken directly; timers, services and other subscriptions go to the executor a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
-from typing import Any
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
 
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
@@ -18,8 +20,11 @@ from rclpy.node import Node
 from rclpy.subscription import Subscription
 
 Info = Mapping[str, Any]
+Result = TypeVar('Result')
 
 LOOK_UP = 0.1  # [s], how often the loop looks whether it is to end, at least
+WORK_LOOK_UP = 0.005  # [s], how often a callback that waits for its work looks whether it is done
+TURN = 0.0005  # [s] that work in another thread keeps the interpreter while others wait for it
 
 
 def waiting_with_info(subscription: Subscription) -> Iterable[tuple[Any, Info]]:
@@ -68,6 +73,62 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
     finally:
         executor.remove_node(node)
         executor.shutdown(timeout_sec=0.0)
+
+
+def while_serving(node: Any, work: Callable[[], Result], until: Callable[[], bool]) -> Result:
+    """Return what `work` returns; meanwhile the fast lane of the node is served, and nothing else.
+
+    For callbacks that take longer than an arm can be left alone. The work is done in a thread of
+    its own, so it must not touch the node.
+
+    Args:
+        node: as for spin(); where it has no fast lane, the work is just done.
+        work: what takes long.
+        until: asked all the time; once it says so, the work counts no longer.
+
+    Raises:
+        InterruptedError: `until` has said so before the work was done.
+    """
+    lane = node.fast_lane
+    if lane is None:
+        return work()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def do() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # the caller shall have it, whatever it is
+            errors.append(error)
+
+    # Not waited for at the end of the process: it may be long.
+    thread = threading.Thread(target=do, daemon=True)
+    with lane.handle, node.context.handle, _short_turns():
+        wait_set = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, node.context.handle)
+        thread.start()
+        while thread.is_alive():
+            if until() or not node.context.ok():
+                raise InterruptedError('the process is to end')
+            wait_set.clear_entities()
+            wait_set.add_subscription(lane.handle)
+            wait_set.wait(int(1e9 * WORK_LOOK_UP))
+            if wait_set.get_ready_entities('subscription'):
+                node.take_fast_lane()
+            node.tick()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+@contextmanager
+def _short_turns() -> Iterator[None]:
+    """Let threads take the interpreter from each other in short turns while the block lasts."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class _Waiter:
