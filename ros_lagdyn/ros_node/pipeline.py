@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -18,8 +18,9 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ros_lagdyn.errors import LagdynError
 from ros_lagdyn.filtered_derivative import SECOND
+from ros_lagdyn.generalized_forces import Wrench
 from ros_lagdyn.joint_state_table import JointStateTable
-from ros_lagdyn.live_model import LiveModel, State
+from ros_lagdyn.live_model import Answer, LiveModel, State
 from ros_lagdyn.recent_wrenches import RecentWrenches
 from ros_lagdyn.rigid_body import Array
 from ros_lagdyn.ros_node.diagnostics import Traffic
@@ -50,6 +51,13 @@ def _waited(info: Info) -> float:
         return 0.0
     waited = 1e-9 * (time.time_ns() - received)
     return waited if 0.0 <= waited <= LONGEST_WAIT else 0.0
+
+
+class _Asked(NamedTuple):
+    """What a command is made from."""
+
+    answer: Answer
+    wrenches: tuple[Wrench, ...]
 
 
 class Pipeline:
@@ -107,21 +115,28 @@ class Pipeline:
         """Enter joint states, oldest first, and answer each; only the newest when falling behind.
 
         A pause of the machine leaves a full queue, which is answered in a moment. Where answers
-        take longer than joint states take to come, old ones help nobody.
+        take longer than joint states take to come, old ones help nobody. A torque is commanded
+        for the newest alone.
         """
         waiting = list(islice(messages, MOST_AT_ONCE))
         self._look_at_backlog(len(waiting))
-        newest = None
-        for message, info in waiting:
+        newest: tuple[JointState, float] | None = None  # not answered yet
+        held: _Asked | None = None  # not commanded yet
+        for number, (message, info) in enumerate(waiting, 1):
             received = steady() - _waited(info)
             if not self._put(message, info, received):
                 continue
             if self._is_behind:
                 newest = message, received
+            elif number < len(waiting):
+                held = self._answer(message, received, commanded=False)
             else:
                 self._answer(message, received)
+                held = None
         if newest is not None:
             self._answer(*newest)
+        elif held is not None:  # what came last was refused
+            self._command(held)
 
     def _look_at_backlog(self, count: int) -> None:
         """Learn from how many joint states wait whether answers take longer than they may."""
@@ -158,8 +173,8 @@ class Pipeline:
             return f', missing or too old: {", ".join(self.table.missing())}'
         return ''
 
-    def _answer(self, message: JointState, received: float) -> None:
-        """Compute and publish everything for the state in the table."""
+    def _answer(self, message: JointState, received: float, *, commanded: bool = True) -> _Asked:
+        """Compute and publish everything for the state in the table; the command first, if any."""
         begin = steady()
         model, outputs, table, values = self.model, self.outputs, self.table, self._values
         q, v = table.q, table.v
@@ -168,16 +183,9 @@ class Pipeline:
         wrenches = (self._wrenches.current(begin)
                     if values['external_wrench.enabled'] else ())
         answer = model.answer(q, v, wished, wrenches)
-        if outputs.command.may_command:
-            torque = answer.terms.gravity
-            if outputs.command.mode == 'inverse_dynamics':
-                # The measured acceleration, fed back, would cancel the arm's inertia: a light
-                # push and it runs away.
-                torque = answer.torque if source != 'estimate' else model.torque(
-                    State(q, v, self._zeros), wrenches)
-            outputs.command.update(
-                table, torque, answer.terms.gravity, disagrees=outputs.cross_check.is_error,
-                now=steady())
+        asked = _Asked(answer, wrenches)
+        if commanded:
+            self._command(asked)
         outputs.publish(message.header.stamp, wished, answer)
         if table.efforts is not None:
             # Where the arm is, not where a reference wishes it to be.
@@ -192,6 +200,22 @@ class Pipeline:
             outputs.publish_markers(q, answer.terms.gravity)
         self._answers += 1
         self.traffic.latencies.append(steady() - received)
+        return asked
+
+    def _command(self, asked: _Asked) -> None:
+        """Command a torque for the state in the table, where that is wanted."""
+        outputs, table = self.outputs, self.table
+        if not outputs.command.may_command:
+            return
+        torque = gravity = asked.answer.terms.gravity
+        if outputs.command.mode == 'inverse_dynamics':
+            # The measured acceleration, fed back, would cancel the arm's inertia: a light
+            # push and it runs away.
+            torque = (asked.answer.torque if self._values['acceleration.source'] != 'estimate'
+                      else self.model.torque(
+                          State(table.q, table.v, self._zeros), asked.wrenches))
+        outputs.command.update(
+            table, torque, gravity, disagrees=outputs.cross_check.is_error, now=steady())
 
     def _wished(self, source: str, q: Array, v: Array, now: float) -> State:
         """Return the state and acceleration for which the torque is asked."""
