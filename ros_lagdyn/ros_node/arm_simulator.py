@@ -45,10 +45,10 @@ from ros_lagdyn.wave import Wave
 PURPOSE = 'Simulates the arm of the robot_description: takes torques, publishes joint states.'
 LONGEST_TICK = 0.1  # [s]: a machine that slept does not make the arm leap
 QUIET = 5.0  # [s] between two warnings of the same kind
-# Brakes open when the torque can be trusted, as those of real drives do: for a while it has not
-# changed by more than a hundredth. One that never stands still is trusted after a longer while.
-STEADY_FOR = 0.2  # [s]
-LONGEST_PROOF = 1.5  # [s]
+# Brakes open when the torque can be trusted: it has been the largest so far, but for a hundredth,
+# for a while. One that still ramps up from zero would drop the arm.
+GROWN_FOR = 0.2  # [s]
+GROWTH = 0.01
 
 PARAMETERS = (
     *DESCRIPTION_PARAMETERS,
@@ -73,8 +73,8 @@ PARAMETERS = (
                     'all joints in the order of the arm.'),
     ParameterSpec(
         name='hold_until_command', default=True,
-        description='Brakes hold the arm until effort_command has come and been steady for 0.2 s, '
-                    'at most 1.5 s. False opens them; true counts from the next reset on.'),
+        description='Brakes hold the arm until effort_command has come and not grown any more for '
+                    '0.2 s. False opens them; true counts from the next reset on.'),
     ParameterSpec(
         name='wave_until_command', default=False,
         description='With hold_until_command: until the first effort_command the arm swings '
@@ -166,8 +166,8 @@ class ArmSimulator(Node):
         self._waved = 0.0  # [s], how long the arm has been waving
         self._ignored = 0  # commands
         self._diverged = False  # since the last command
-        self._proven: Array | None = None  # (n,), the torque that has been steady
-        self._steady_since = self._proof_began = 0.0  # steady time [s]
+        self._largest: float | None = None  # [Nm] or [N] of any joint, while braked
+        self._grown_since = 0.0  # steady time [s]
         self._last: int | None = None  # [ns], node clock at the last tick
         self._message = JointMessage((), Header())
 
@@ -228,7 +228,7 @@ class ArmSimulator(Node):
     def _start_again(self, plant: _Plant) -> None:
         self._braked = self._settings.values['hold_until_command']
         self._waved = 0.0
-        self._torques = self._proven = None
+        self._torques = self._largest = None
         self._wrenches.clear()
         plant.simulation.place(plant.initial_position, plant.initial_velocity)
         plant.simulation.tau = np.zeros(len(plant.arm.joints))
@@ -290,19 +290,16 @@ class ArmSimulator(Node):
             throttle_duration_sec=QUIET)
 
     def _prove(self, torques: Array, now: float) -> None:
-        """Note since when a torque has been steady."""
-        if self._proven is None:
-            self._proof_began = now
-        elif (abs(torques - self._proven) <= 0.01 * abs(torques).max()).all():
-            return
-        self._proven, self._steady_since = torques, now
+        """Note since when torques have not grown."""
+        largest = float(abs(torques).max())
+        if self._largest is None or largest > (1.0 + GROWTH) * self._largest:
+            self._largest, self._grown_since = largest, now
 
     def _release(self, simulation: ArmSimulation) -> None:
         """Open the brakes if it is time: what they held or stopped starts from rest."""
-        if not self._braked or self._proven is None or self._diverged:
+        if not self._braked or self._largest is None or self._diverged:
             return
-        now = time.monotonic()
-        if now >= min(self._steady_since + STEADY_FOR, self._proof_began + LONGEST_PROOF):
+        if time.monotonic() >= self._grown_since + GROWN_FOR:
             self._braked = False
             simulation.v = np.zeros_like(simulation.v)
 
@@ -366,7 +363,7 @@ class ArmSimulator(Node):
             simulation.step(torques, duration, self._wrenches.current(time.monotonic()))
         except DivergedError as error:
             self._braked = self._diverged = True
-            self._proven = None
+            self._largest = None
             simulation.tau = np.zeros_like(simulation.q)
             self.get_logger().error(
                 f'{error}; the brakes are on until the next command',

@@ -114,7 +114,9 @@ def start_children(pose: Array, namespace: str) -> list[Child]:
     ours = ('--ros-args', '-r', f'__ns:=/{namespace}')
     return [
         Child('dynamics_node', *ours, '-p', 'command.mode:=gravity',
-              '-p', 'command.enable_at_start:=true', '-r', '~/command:=effort_command'),
+              '-p', 'command.enable_at_start:=true',
+              # A busy machine is silent for longer than a robot may be; no motor gets hot here.
+              '-p', 'command.timeout:=0.5', '-r', '~/command:=effort_command'),
         # Without friction, which would hold the arm against a torque that is a little wrong.
         Child('arm_simulator', *ours, '-p', 'friction:=false',
               '-p', f'initial_position:={[float(value) for value in pose]}'),
