@@ -485,7 +485,8 @@ class Probe:
 
 # The type of an empty list cannot be seen: these are lists of numbers, the others of names.
 _LISTS_OF_NUMBERS = ('friction.viscous', 'friction.coulomb', 'actuation.matrix', 'gravity',
-                     'payload.com', 'initial_position', 'initial_velocity')
+                     'payload.com', 'initial_position', 'initial_velocity', 'command.max_effort',
+                     'command.max_slew')
 
 
 def _messages(parameters: Mapping[str, Any]) -> list[Any]:

@@ -35,6 +35,9 @@ FROM_STOPS = 0.2  # [rad]
 HOLD = 10 * SECOND  # [ns], by the stamps of the joint states
 STAY = 1e-3  # [rad]: torques wrong by 1e-5 of themselves take an arm without friction further
 FALL = 0.1  # [rad]
+# A busy machine may be silent for longer than a robot: what the guard makes of that is not the
+# question here.
+COMMANDS = {'command.enable_at_start': True, 'command.timeout': 1.0}
 
 
 class Loop:
@@ -74,7 +77,7 @@ class Loop:
         return next(state for state in self.states if state.effort == command.data)
 
     def compensate(self) -> None:
-        """Let the node command gravity, and forget all states before the command acts."""
+        """Let the node command gravity, and forget all states before the brakes open."""
         self.node.set({'command.mode': 'gravity'})
         self.next_state(lambda state: any(state.effort))
 
@@ -96,7 +99,8 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Loo
                 module, tmp_path_factory.mktemp(stem), {'robot_description': text_of(stem), **own},
                 namespace=f'/{stem}', arguments=['-r', '~/command:=effort_command']))
             for stem in ARMS
-            for module, own in (('dynamics_node', {}), ('arm_simulator', {'friction': False}))]
+            for module, own in (('dynamics_node', COMMANDS),
+                                ('arm_simulator', {'friction': False}))]
         probe = stack.enter_context(Probe('', *processes))
         yield {stem: Loop(stem, probe) for stem in ARMS}
 

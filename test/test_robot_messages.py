@@ -120,7 +120,8 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
     A busy machine may take longer than the default of max_age between two messages.
     """
     with robot_of(tmp_path_factory.mktemp('node'), {
-            'velocity.cutoff': 1e6, 'joint_states.max_age': 10.0}) as robot:
+            'velocity.cutoff': 1e6, 'joint_states.max_age': 10.0,
+            'command.enable_at_start': True, 'command.timeout': 1000.0}) as robot:
         yield robot
 
 
@@ -355,6 +356,7 @@ OTHER_AND_REFUSED = {
     'cross_check.every': (3, -1),
     'cross_check.warn_tolerance': (1e-8, 1e-3),  # above the other one
     'cross_check.error_tolerance': (1e-5, 2.0),
+    'cross_check.patience': (0.2, -1.0),
     'gravity': ([0.0, 0.0, -1.62], [0.0, 9.81]),
     'gravity_frame': ('base_link', 'link1'),  # which moves
     'payload.mass': (0.5, nan),
@@ -374,7 +376,16 @@ OTHER_AND_REFUSED = {
     'actuation.matrix': ([2.0, 0.0, 0.0, 2.0], [1.0, 1.0, 1.0, 1.0]),  # singular
     'actuation.names': (['left', 'right'], ['left', 'left']),
     'command.mode': ('gravity', 'sometimes'),
+    'command.enable_at_start': (True, 'perhaps'),
     'command.joints': (['joint2', 'joint1'], ['joint1', 'joint1']),
+    'command.max_effort': ([20.0, 10.0], [20.0]),
+    'command.max_slew': ([200.0, 100.0], [200.0, -1.0]),
+    'command.ramp_time': (1.0, -1.0),
+    'command.timeout': (0.1, 0.0),
+    'command.policy': ('hold_gravity', 'hope'),
+    'command.fade_time': (0.2, inf),
+    'command.hold_time': (0.2, -1.0),
+    'command.velocity_factor': (2.0, nan),
     'markers.enabled': (True, 1),
     'markers.rate': (5.0, 0.0),
     'tool_frame': ('link1', 'moon'),
