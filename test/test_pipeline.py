@@ -38,13 +38,17 @@ class Rig:
         now: time [ns] since START, of every clock.
         cost: of an answer [ns].
         answers: to each joint state its stamp, when it was answered [ns], and its velocities.
+        commands: the stamp [ns] behind each, and how many joint states were answered before.
     """
 
-    has_markers, command = False, SimpleNamespace(may_command=False)  # of the outputs
+    has_markers = False  # of the outputs
 
     def __init__(self, **values: Any) -> None:
         self.now, self.cost = 0, 0
         self.answers: list[tuple[int, int, np.ndarray]] = []
+        self.commands: list[tuple[int, int]] = []
+        self.command = SimpleNamespace(may_command=True, mode='gravity', update=self.note_command)
+        self.cross_check = SimpleNamespace(is_error=False)
         self.pipeline = Pipeline(
             MODEL, self, {**DEFAULTS, 'cross_check.every': 0, **values},  # type: ignore[arg-type]
             clock=ROSClock(), warn=lambda kind, text: None)
@@ -56,6 +60,10 @@ class Rig:
         self.now += self.cost
         self.answers.append((stamp.sec * SECOND + stamp.nanosec - START, self.now,
                              wished.v.copy()))
+
+    def note_command(self, table: Any, *torques: np.ndarray, **how: Any) -> None:
+        """Note which joint state a command is backed by."""
+        self.commands.append((table.stamps[0] - START, len(self.answers)))
 
     def waiting(self) -> Iterator[tuple[JointState, dict[str, int]]]:
         """Yield what waits in the queue; each was received at its stamp."""
@@ -146,6 +154,36 @@ def test_a_node_that_has_become_quick_answers_all_that_wait_again(rig: Rig) -> N
     rig.now += SECOND
     rig.arrive(interval)
     assert len(rig.take()) == QUEUE
+
+
+def test_a_command_is_of_the_newest_joint_state_and_comes_before_its_answer(rig: Rig) -> None:
+    """A torque for where the arm was is worse than none."""
+    rig.serve(2 * MILLISECOND, 3)
+    assert rig.commands == [(stamp, number) for number, (stamp, _, _) in enumerate(rig.answers)]
+    rig.commands.clear()
+    rig.now += SECOND
+    rig.arrive(2 * MILLISECOND)
+    answers = rig.take()
+    assert len(answers) == QUEUE
+    assert rig.commands == [(answers[-1][0], len(rig.answers) - 1)]
+
+
+def test_a_newest_joint_state_that_is_refused_leaves_the_command_to_the_one_before(
+        rig: Rig) -> None:
+    """As where a publisher swaps two of them, again and again."""
+    for stamp in (3, 5, 4):
+        rig.queue.append(joint_state(
+            JOINTS, (0.3, 0.5), (0.0, 0.0), stamp=START + stamp * MILLISECOND))
+    assert len(rig.take()) == 2
+    assert rig.commands == [(5 * MILLISECOND, 2)]
+
+
+def test_a_node_that_is_too_slow_commands_as_often_as_it_answers(rig: Rig) -> None:
+    interval, rig.cost = 2 * MILLISECOND, 7 * MILLISECOND
+    rig.serve(interval, LEARNT)
+    rig.commands.clear()
+    answers = [one for take in rig.serve(interval, 20) for one in take]
+    assert [stamp for stamp, _ in rig.commands] == [stamp for stamp, _, _ in answers]
 
 
 def test_latency_counts_from_receipt_by_the_middleware(rig: Rig) -> None:
