@@ -18,6 +18,7 @@ from ros_lagdyn.command_guard import (
     POLICIES,
     POSITION_JUMP,
     REASONS,
+    SLACK,
     SOUND_FOR,
     STALE,
     TOO_FAST,
@@ -164,10 +165,11 @@ def test_no_command_changes_faster_than_its_slew_rate() -> None:
 
 
 def test_after_a_silence_a_step_is_no_larger_than_the_timeout_allows() -> None:
-    bench = Bench(ramp_time=0.0).follow()
-    before = bench.send().torque
+    bench = Bench(ramp_time=0.0, max_slew=SLEW / 10.0).follow()
+    before = bench.run(1.0)[-1].torque
     command = bench.send(10.0, torque=-TORQUE)
-    most = SLEW * bench.guard.settings.timeout
+    most = SLEW / 10.0 * bench.guard.settings.timeout
+    assert (most < abs(TORQUE)).all()
     np.testing.assert_allclose(command.torque, np.clip(-TORQUE, before - most, before + most))
 
 
@@ -186,6 +188,8 @@ def faults(bench: Bench) -> Iterator[tuple[str, dict[str, object]]]:
     yield NOT_FINITE, {'torque': np.array([nan, 0.0])}
     yield NOT_FINITE, {'torque': np.array([0.0, inf])}
     yield NOT_FINITE, {'q': np.array([nan, 0.0])}
+    yield NOT_FINITE, {'v': np.array([0.0, nan])}
+    yield NOT_FINITE, {'gravity': np.array([inf, 0.0])}
     yield POSITION_JUMP, {'q': bench.q + np.array([0.0, 0.1])}
     yield TOO_FAST, {'v': np.array([3.1, 0.0])}
     yield TOO_FAST, {'v': np.array([0.0, -4.6])}
@@ -193,10 +197,12 @@ def faults(bench: Bench) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 @pytest.mark.parametrize('policy', POLICIES)
-@pytest.mark.parametrize('case', range(7))
+@pytest.mark.parametrize('case', range(9))
 def test_a_fault_has_its_reason_and_its_policy(case: int, policy: str) -> None:
     bench = Bench(policy=policy).follow()
-    reason, changes = list(faults(bench))[case]
+    cases = list(faults(bench))
+    assert len(cases) == 9
+    reason, changes = cases[case]
     command = bench.send(**changes)
     assert command.reason == reason
     assert command.state is {'fade': State.FADING, 'zero': State.STOPPED,
@@ -224,6 +230,23 @@ def test_a_burst_after_a_pause_is_no_jump() -> None:
         command = bench.send(1e-5, q=bench.q + 0.005 * k * VELOCITY, stamps=[
             stamp + k * 5_000_000] * 2)
         assert command.reason == ''
+
+
+def test_stamps_that_stand_are_no_jump() -> None:
+    """A publisher that does not stamp, or repeats its stamps: then the time of receipt counts."""
+    bench = Bench().follow()
+    stamps = bench.sample().stamps
+    for _ in range(20):
+        bench.q = bench.q + VELOCITY * STEP
+        assert bench.send(stamps=stamps).reason == ''
+
+
+def test_the_resolution_of_an_encoder_is_no_jump_more_than_that_is() -> None:
+    bench = Bench().follow()
+    bench.q = bench.q + 0.99 * SLACK
+    assert bench.send(1e-9).reason == ''
+    bench.q = bench.q + 1.5 * SLACK
+    assert bench.send(1e-9).reason == POSITION_JUMP
 
 
 def test_stamps_that_leap_do_not_excuse_a_jump() -> None:
@@ -300,6 +323,23 @@ def test_fading_goes_down_to_zero_in_its_time_and_stays() -> None:
     assert commands[-1].state is State.STOPPED and size[-1] == 0.0
 
 
+def test_a_fault_on_the_ramp_fades_from_what_was_commanded() -> None:
+    """Not from the torque, of which the arm has felt a part only."""
+    bench = Bench(ramp_time=1.0)
+    commanded = bench.run(0.4)[-1].torque
+    assert abs(commanded[0]) < 0.5 * abs(TORQUE[0])
+    size = sizes(bench.silence(1.0))
+    assert size[0] <= abs(commanded[0]) and (np.diff(size) <= 0.0).all()
+
+
+def test_a_fault_is_over_when_a_joint_state_says_so_not_when_time_passes() -> None:
+    bench = Bench(timeout=1.0).follow()
+    bench.send(v=np.full(2, 9.0))
+    assert {command.state for command in bench.silence(0.9)} == {State.FADING, State.STOPPED}
+    assert bench.guard.reason == TOO_FAST
+    assert bench.send().state is State.RAMPING
+
+
 def test_gravity_is_held_for_a_limited_time() -> None:
     bench = Bench(policy='hold_gravity', hold_time=0.5, fade_time=0.2).follow()
     commands = bench.silence(0.05 + 0.5 + 0.2 + 0.1)
@@ -359,6 +399,10 @@ def test_the_switch_works_at_once_in_every_state() -> None:
             assert bench.run(0.1) == [] and bench.silence(0.1) == []
             bench.guard.enable(True, bench.now)
             assert bench.send().torque.tolist() == [0.0, 0.0]
+            bench.follow()
+            for on in (False, True):
+                bench.guard.enable(on, bench.now)
+            assert bench.send(1e-6).torque.tolist() == [0.0, 0.0]
 
 
 def test_a_limit_that_is_lowered_counts_at_once() -> None:
