@@ -62,19 +62,25 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_rates_and_percentiles_are_of_the_period_that_ends(clock: SimpleNamespace) -> None:
-    """Of 1, 2, ... 101 ms half are below 51 ms and 99 % below 100 ms; then all begins anew."""
+    """Of 1, 2, ... 101 ms half are below 51 ms and 99 % below 100 ms; then all begins anew.
+
+    But for the counts since the start.
+    """
     traffic = Traffic()
     traffic.received = 300
     traffic.latencies = [1e-3 * number for number in range(101, 0, -1)]
+    traffic.answered = len(traffic.latencies)
     clock.now += 2.0
     assert traffic.next_period() == {
         'rate in [Hz]': '150.0', 'rate out [Hz]': '50.5',
-        'latency p50 [ms]': '51.000', 'latency p99 [ms]': '100.000'}
-    traffic.received = 1
+        'latency p50 [ms]': '51.000', 'latency p99 [ms]': '100.000',
+        'latency max [ms]': '101.000', 'received': '300', 'answered': '101', 'skipped': '0'}
+    traffic.received += 1
     clock.now += 0.5
     assert traffic.next_period() == {
         'rate in [Hz]': '2.0', 'rate out [Hz]': '0.0',
-        'latency p50 [ms]': 'nan', 'latency p99 [ms]': 'nan'}
+        'latency p50 [ms]': 'nan', 'latency p99 [ms]': 'nan', 'latency max [ms]': 'nan',
+        'received': '301', 'answered': '101', 'skipped': '0'}
 
 
 def test_the_age_of_data_is_that_of_the_newest_usable_stamp(clock: SimpleNamespace) -> None:
@@ -166,5 +172,6 @@ def test_fifty_joint_states_a_second_are_fifty_in_and_fifty_out(tmp_path: Path) 
         off = (1.0 + RATE * (late + LATE)) / 0.9 + 0.05
         assert values['rate in [Hz]'] == pytest.approx(RATE, abs=off)
         assert values['rate out [Hz]'] == values['rate in [Hz]']
+        assert values['answered'] == values['received'] > 0.0
         assert 0.0 < values['latency p50 [ms]'] <= values['latency p99 [ms]'] < 1e3 * LATE
         assert 0.0 < values['age of data [s]'] < 1.0 / RATE + late + LATE

@@ -116,6 +116,10 @@ def test_a_node_that_is_too_slow_answers_the_newest_joint_state_only(
         assert answered - stamp < rig.cost + interval
     refused = rig.pipeline.table.counts
     assert not any(refused.values())  # the others were entered all the same
+    traffic = rig.pipeline.traffic
+    assert traffic.answered == len(rig.answers)
+    assert traffic.received == traffic.answered + traffic.skipped
+    assert traffic.skipped > 0
 
 
 @pytest.mark.parametrize('learnt', [True, False])
@@ -143,6 +147,8 @@ def test_a_node_that_just_keeps_up_answers_all_that_the_queue_kept(rig: Rig) -> 
             kept += [stamp_of(message) - START for message in rig.queue]
             rig.take()
     assert [stamp for stamp, _, _ in rig.answers] == kept
+    traffic = rig.pipeline.traffic
+    assert traffic.received == traffic.answered == len(kept)
 
 
 def test_a_node_that_has_become_quick_answers_all_that_wait_again(rig: Rig) -> None:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 
 class Traffic:
-    """Counts what comes in and what goes out between two reports.
+    """Counts what comes in and what goes out, since the start and between two reports.
 
     Attributes:
-        received: joint states since the last report.
+        received: joint states since the start: answered, refused by the table, or skipped.
+        answered: of these, by all outputs.
+        skipped: of these, because the node was falling behind.
         latencies: of the answers since the last report [s], from receipt to the last output.
         newest_stamp: of the newest joint state that was usable [ns]; 0 before.
         refused: references and wrenches refused since the start, by topic.
@@ -33,12 +35,18 @@ class Traffic:
 
     def __init__(self) -> None:
         """Start the first period."""
-        self.received = 0
+        self.received = self.answered = self.skipped = 0
         self.latencies: list[float] = []
         self.newest_stamp = 0
         self.refused = dict.fromkeys(('reference', 'external_wrench'), 0)
         self.counts: dict[str, int] = {}
         self._since = time.monotonic()
+        self._received_before = 0
+
+    @property
+    def received_now(self) -> int:
+        """How many joint states have come since the last report."""
+        return self.received - self._received_before
 
     def most_frequent(self, counts: Mapping[str, int]) -> str:
         """Return which count has grown most since the last report."""
@@ -48,14 +56,18 @@ class Traffic:
         """Return rates and latencies of the period that ends now, and start the next one."""
         now = time.monotonic()
         period = max(now - self._since, 1e-9)
-        p50, p99 = np.percentile(self.latencies or [float('nan')], (50, 99))
+        p50, p99, most = np.percentile(self.latencies or [float('nan')], (50, 99, 100))
         values = {
-            'rate in [Hz]': f'{self.received / period:.1f}',
+            'rate in [Hz]': f'{self.received_now / period:.1f}',
             'rate out [Hz]': f'{len(self.latencies) / period:.1f}',
             'latency p50 [ms]': f'{1e3 * p50:.3f}',
             'latency p99 [ms]': f'{1e3 * p99:.3f}',
+            'latency max [ms]': f'{1e3 * most:.3f}',
+            'received': str(self.received),
+            'answered': str(self.answered),
+            'skipped': str(self.skipped),
         }
-        self.received, self.latencies, self._since = 0, [], now
+        self._received_before, self.latencies, self._since = self.received, [], now
         return values
 
 
@@ -107,7 +119,7 @@ def traffic_status(name: str, hardware_id: str, traffic: Traffic, table: JointSt
         level, text = DiagnosticStatus.OK, 'not active'
     elif traffic.latencies:
         level, text = DiagnosticStatus.OK, 'joint states are answered'
-    elif not traffic.received:
+    elif not traffic.received_now:
         text = f'no joint states on {topic}'
     else:
         reason = traffic.most_frequent(table.counts)

@@ -77,7 +77,6 @@ class Pipeline:
         self.traffic = Traffic()
         self._clock = clock
         self._warn = warn
-        self._answers = 0
         self._is_behind = False
         self._takes = 0  # in a row that speak for a change of that
         self._next_markers = 0.0  # steady time [s]
@@ -127,6 +126,7 @@ class Pipeline:
             if not self._put(message, info, received):
                 continue
             if self._is_behind:
+                self.traffic.skipped += newest is not None
                 newest = message, received
             elif number < len(waiting):
                 held = self._answer(message, received, commanded=False)
@@ -193,12 +193,12 @@ class Pipeline:
                 table.efforts, answer.terms.gravity, answer.torque if source != 'reference'
                 else model.torque(State(q, v, wished.a), wrenches))
         every = values['cross_check.every']
-        if every and self._answers % every == 0:
+        if every and self.traffic.answered % every == 0:
             outputs.publish_cross_check(model.check(q, v, wished, answer))
         if outputs.has_markers and begin >= self._next_markers:
             self._next_markers = begin + 1.0 / values['markers.rate']
             outputs.publish_markers(q, answer.terms.gravity)
-        self._answers += 1
+        self.traffic.answered += 1
         self.traffic.latencies.append(steady() - received)
         return asked
 
