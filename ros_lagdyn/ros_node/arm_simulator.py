@@ -15,7 +15,6 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from rclpy.timer import Timer
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header
 from std_srvs.srv import Trigger
@@ -32,6 +31,7 @@ from ros_lagdyn.ros_node.description import (
     RobotDescription,
     given_text,
 )
+from ros_lagdyn.ros_node.fast_lane import LOOK_UP, waiting_messages
 from ros_lagdyn.ros_node.messages import INPUT_QOS, JointMessage
 from ros_lagdyn.ros_node.node_parameters import GRAVITY_PARAMETERS
 from ros_lagdyn.ros_node.parameters import Parameters, ParameterSpec, Values
@@ -148,8 +148,6 @@ def _plant(urdf: str, values: Values) -> _Plant:
 class ArmSimulator(Node):
     """Moves one arm in time and tells where it is."""
 
-    fast_lane = None  # its timer sets the pace
-
     def __init__(self, **node_arguments: Any) -> None:
         """Declare, subscribe, and start as soon as there is a description.
 
@@ -173,7 +171,7 @@ class ArmSimulator(Node):
 
         self._publisher = self.create_publisher(JointState, 'joint_states', QoSProfile(depth=10))
         # The newest command counts, older ones need not be kept.
-        self.create_subscription(
+        self.fast_lane = self.create_subscription(
             Float64MultiArray, 'effort_command', self._on_command, QoSProfile(depth=1))
         self.create_subscription(
             WrenchStamped, '~/external_wrench', self._on_wrench, INPUT_QOS)
@@ -182,11 +180,11 @@ class ArmSimulator(Node):
         self._starting = True
         self._description = RobotDescription(self, values['robot_description'], self._on_text)
         self._starting = False
-        # Ticks are of a steady clock: that of the node may be simulated, stand or leap.
-        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer: Timer = self._ticking(values['rate'])
+        self._due = time.monotonic()  # [s], the next joint state
+        # Of a steady clock: that of the node may be simulated, stand or leap.
         self._reminder = self.create_timer(
-            values['robot_description_timeout'] or QUIET, self._remind, clock=self._steady)
+            values['robot_description_timeout'] or QUIET, self._remind,
+            clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._settings.accept = self._accept
 
     # What the arm is.
@@ -251,8 +249,7 @@ class ArmSimulator(Node):
             self._braked = False
         self._wrenches.timeout = values['external_wrench.timeout']
         if values['rate'] != old['rate']:
-            self.destroy_timer(self._timer)
-            self._timer = self._ticking(values['rate'])
+            self._due = time.monotonic()
 
     def _remind(self) -> None:
         if not self._description.has_come:
@@ -331,10 +328,30 @@ class ArmSimulator(Node):
 
     # What it does.
 
-    def _ticking(self, rate: float) -> Timer:
-        return self.create_timer(1.0 / rate, self._tick, clock=self._steady)
+    @property
+    def longest_wait(self) -> float:
+        """How long the loop may wait for something to happen [s]."""
+        return min(max(self._due - time.monotonic(), 0.0), LOOK_UP)
 
-    def _tick(self) -> None:
+    def take_fast_lane(self) -> None:
+        """Take the commands that wait."""
+        for message in waiting_messages(self.fast_lane):
+            self._on_command(message)
+
+    def tick(self) -> None:
+        """Move the arm and tell where it is, if it is time.
+
+        rclpy's executor would take more time for the timer and the commands than the arm does.
+        """
+        now, period = time.monotonic(), 1.0 / self._settings.values['rate']
+        if now < self._due:
+            return
+        self._due += period
+        if self._due <= now:  # held up: it does not make up for it by a burst
+            self._due = now + period
+        self._go_on()
+
+    def _go_on(self) -> None:
         plant = self._plant
         now = self.get_clock().now()
         # A simulated clock is 0 until it starts, and may stand: then so does the arm.
