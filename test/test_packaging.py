@@ -15,7 +15,8 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((CHECKOUT / 'ros_lagdyn').rglob('*.py'))
 SHARED_FILES = sorted(
     file.relative_to(CHECKOUT)
-    for pattern in ('urdf/*.urdf', 'config/*.yaml', 'config/*.rviz', 'launch/*.launch.py')
+    for pattern in (
+        'urdf/*.urdf', 'config/*.yaml', 'config/*.rviz', 'config/*.xml', 'launch/*.launch.py')
     for file in CHECKOUT.glob(pattern)
 )
 
@@ -224,7 +225,7 @@ def test_every_source_names_its_licence():
     """The SPDX line is the first, or the second after a shebang."""
     files = [
         *SOURCES,
-        *(CHECKOUT / file for file in SHARED_FILES if file.suffix != '.urdf'),
+        *(CHECKOUT / file for file in SHARED_FILES if file.suffix not in ('.urdf', '.xml')),
         *(CHECKOUT / 'test').glob('*.py'),
         *(CHECKOUT / 'benchmark').glob('*.py'),
         *(CHECKOUT / 'scripts').iterdir(),
