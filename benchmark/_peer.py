@@ -36,10 +36,10 @@ def script(name: str, *arguments: str) -> list[str]:
     return [sys.executable, str(HERE / name), *arguments]
 
 
-def dynamics_node(namespace: str, params_file: Path, **parameters: str) -> list[str]:
-    """Return the command that runs dynamics_node as users do."""
+def node_of(module: str, namespace: str, params_file: Path, **parameters: str) -> list[str]:
+    """Return the command that runs a node of ros_lagdyn as users do, such as dynamics_node."""
     settings = [text for name, value in parameters.items() for text in ('-p', f'{name}:={value}')]
-    return [sys.executable, '-m', 'ros_lagdyn.ros_node.dynamics_node', '--ros-args',
+    return [sys.executable, '-m', f'ros_lagdyn.ros_node.{module}', '--ros-args',
             '-r', f'__ns:=/{namespace}', '--params-file', str(params_file), *settings]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bare rclpy node with the topics of dynamics_node: copies numbers and computes nothing.
 
+Once a second it says on /diagnostics how many joint states it has received, as dynamics_node does.
 Its messages are prepared once, as those of dynamics_node are, and received arrays are passed on
 as they are: nobody could relay with less in rclpy.
 Arguments: the names of the joints, separated by commas; then those of ROS.
@@ -52,10 +53,22 @@ class RelayNode(Node):
         self._cross_check = DiagnosticArray(header=self._header, status=[self._status])
         self._publish = {
             topic: publisher.publish for topic, publisher in Outlets(self).items()}
+        self._received = KeyValue(key='received')
+        self._count = 0
+        name = self.get_fully_qualified_name().removeprefix('/')
+        self._report = DiagnosticArray(status=[
+            DiagnosticStatus(name=f'{name}: joint states', values=[self._received])])
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_timer(1.0, self._on_timer)
         self.create_subscription(
             JointState, 'joint_states', self._on_joint_state, qos_profile_sensor_data)
 
+    def _on_timer(self) -> None:
+        self._received.value = str(self._count)
+        self._diagnostics.publish(self._report)
+
     def _on_joint_state(self, message: JointState) -> None:
+        self._count += 1
         publish = self._publish
         effort = message.effort
         self._header.stamp = message.header.stamp
