@@ -137,9 +137,10 @@ def soak(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_soak_finds_a_leak_behind_a_sawtooth(
         soak: dict[str, Any], leak: float, more_threads: int, good: bool) -> None:
     """Of MB in the nine minutes after the first; 0.4 MB, freed each ten seconds, is no growth."""
-    samples = [
-        {'at': at, 'memory': 130.0 + min(at, 60) / 10 + leak * max(at - 60, 0) / 540 + 0.04 * (at % 10),
-         'threads': 15 + more_threads * (at > 500), 'descriptors': 18} for at in range(600)]
+    samples = [{
+        'at': at,
+        'memory': 130.0 + min(at, 60) / 10 + leak * max(at - 60, 0) / 540 + 0.04 * (at % 10),
+        'threads': 15 + more_threads * (at > 500), 'descriptors': 18} for at in range(600)]
     found = soak['growth'](samples, 600.0)
     assert found['memory']['grown'] == pytest.approx(7 / 8 * leak, abs=0.05)
     assert all(row['good'] for row in found.values()) is good
