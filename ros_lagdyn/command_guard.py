@@ -34,6 +34,7 @@ from ros_lagdyn.rigid_body import Array
 
 SOUND_FOR = 0.1  # [s] without a fault, after which the input is trusted again
 SLACK = 1e-3  # [rad] or [m] that a position may always change: resolution of an encoder
+JITTER = 0.01  # [s] that a joint state may be sampled before or after its time
 LONGEST_STEP = 0.5  # [s]; stamps that lie further apart tell nothing about a velocity
 HELD_UP = 0.03  # [s] between two ticks: the process was held up, and so was what it receives
 UNLIMITED = 1e300
@@ -163,6 +164,7 @@ class CommandGuard:
         self._torque = self._gravity = self._left_with = self._sent
         self._entered = -inf  # when the state began, with _left_with as the command
         self._last: tuple[Array, list[int], list[float]] | None = None  # q, stamps, received
+        self._spent = [0.0] * len(limits.max_velocity)  # [s] of the jitter, by each joint
         self._oldest = -inf  # when the oldest of the fresh joints was received
         self._wrong_at = -inf  # when something was wrong last
         self._ticked = -inf  # when the last tick was
@@ -206,7 +208,8 @@ class CommandGuard:
         if not wrong:
             self._torque, self._gravity = sample.torque.copy(), sample.gravity.copy()
         # Compared with the next one even if it is wrong: a jump is one fault, not two.
-        self._last = (sample.q.copy(), list(sample.stamps), list(sample.received))
+        if wrong != NOT_FINITE:
+            self._last = (sample.q.copy(), list(sample.stamps), list(sample.received))
         return self._command(wrong, now)
 
     def tick(self, now: float) -> Command | None:
@@ -242,21 +245,29 @@ class CommandGuard:
         return ''
 
     def _jumped(self, sample: Sample) -> bool:
-        """Say whether a joint is where no velocity below the limit can have brought it."""
+        """Say whether a joint is where no velocity below the limit can have brought it.
+
+        Whatever time it takes at the fastest velocity to get there, and has not passed, must be
+        due to jitter: of that there is so much, and it comes back with time.
+        """
         if self._last is None:
             return False
         q, stamps, received = self._last
+        jumped = False
         for j, fastest in enumerate(self._fastest.tolist()):
             way = abs(float(sample.q[j]) - float(q[j]))
-            if way <= SLACK:
+            if way <= SLACK and not self._spent[j]:
                 continue
             # Messages may be held up and come in a burst, stamps may be nonsense: the longer
             # time of the two counts.
             step = 1e-9 * (sample.stamps[j] - stamps[j])
             seconds = max(sample.received[j] - received[j], step if step <= LONGEST_STEP else 0.0)
-            if way > SLACK + fastest * seconds:
-                return True
-        return False
+            needed = 0.0 if way <= SLACK else (way - SLACK) / fastest if fastest else inf
+            spent = max(self._spent[j] + needed - seconds, 0.0)
+            if spent > JITTER:
+                jumped, spent = True, 0.0
+            self._spent[j] = spent
+        return jumped
 
     # -- what goes out -----------------------------------------------------------------------
 

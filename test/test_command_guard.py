@@ -14,6 +14,7 @@ import pytest
 
 from ros_lagdyn.command_guard import (
     CROSS_CHECK,
+    JITTER,
     NOT_FINITE,
     POLICIES,
     POSITION_JUMP,
@@ -245,8 +246,40 @@ def test_the_resolution_of_an_encoder_is_no_jump_more_than_that_is() -> None:
     bench = Bench().follow()
     bench.q = bench.q + 0.99 * SLACK
     assert bench.send(1e-9).reason == ''
-    bench.q = bench.q + 1.5 * SLACK
+    bench.q = bench.q + 1.01 * (SLACK + 1.5 * VELOCITY * JITTER)
     assert bench.send(1e-9).reason == POSITION_JUMP
+
+
+def test_a_jump_is_noticed_behind_a_position_that_is_none() -> None:
+    """What is no number is not what the next position is compared with."""
+    bench = Bench().follow()
+    assert bench.send(q=np.full(2, nan)).reason == NOT_FINITE
+    bench.q = bench.q + 1.0
+    assert bench.send().reason == POSITION_JUMP
+    assert bench.send().state is not State.FOLLOWING
+
+
+def test_joint_states_that_are_sent_late_are_no_jump() -> None:
+    """Sampled every 2 ms of a joint at its fastest, sent with up to 8 ms of delay."""
+    bench = Bench().follow()
+    rng = np.random.default_rng(0)
+    before = 0.0
+    for k in range(1, 2000):
+        sent = max(k * STEP + rng.uniform(0.0, 0.8) * JITTER, before + 1e-5)
+        bench.q = bench.q + 1.5 * VELOCITY * STEP
+        assert bench.send(sent - before).reason == ''
+        before = sent
+
+
+def test_positions_that_creep_too_fast_are_a_jump_all_the_same() -> None:
+    """Each step is small enough for jitter, all together are not."""
+    bench = Bench().follow()
+    found = []
+    for _ in range(20):
+        bench.q = bench.q + SLACK + 3.0 * VELOCITY * STEP
+        found.append(bench.send().reason)
+    assert POSITION_JUMP in found
+    assert found.index(POSITION_JUMP) * STEP <= JITTER + STEP
 
 
 def test_stamps_that_leap_do_not_excuse_a_jump() -> None:

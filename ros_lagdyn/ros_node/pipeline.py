@@ -35,9 +35,9 @@ MOST_AT_ONCE = 4 * QUEUE  # taken in one go, so that others have their turn in a
 # Falling behind shows in takes, in a row, that find the queue full: some were lost already. What
 # a pause of the machine has left is worked off in fewer, even where answers take nearly all time.
 WORRIED = 5
-# It is over after so many in a row that find a single one: answers that take 5 % longer than they
-# may, or more, find another one at times.
-RELIEVED = 20
+# It is over after so many in a row that have to wait for the next one: where answers take longer
+# than they may, one is always there already.
+RELIEVED = 5
 LONGEST_WAIT = 10.0  # [s] in the queue of the middleware; more is a clock that was set
 
 # The clock of receipt, age and latency: it never goes back. [s]
@@ -79,6 +79,7 @@ class Pipeline:
         self._warn = warn
         self._is_behind = False
         self._takes = 0  # in a row that speak for a change of that
+        self._idle_since = 0.0  # steady time [s], when all that waited had been answered
         self._next_markers = 0.0  # steady time [s]
         self._begin_with(model, values)
         self.use(model, outputs, values)
@@ -117,8 +118,10 @@ class Pipeline:
         take longer than joint states take to come, old ones help nobody. A torque is commanded
         for the newest alone.
         """
+        begin = steady()
         waiting = list(islice(messages, MOST_AT_ONCE))
-        self._look_at_backlog(len(waiting))
+        if waiting:
+            self._look_at_backlog(len(waiting), begin - _waited(waiting[0][1]))
         newest: tuple[JointState, float] | None = None  # not answered yet
         held: _Asked | None = None  # not commanded yet
         for number, (message, info) in enumerate(waiting, 1):
@@ -137,10 +140,12 @@ class Pipeline:
             self._answer(*newest)
         elif held is not None:  # what came last was refused
             self._command(held)
+        self._idle_since = steady()
 
-    def _look_at_backlog(self, count: int) -> None:
-        """Learn from how many joint states wait whether answers take longer than they may."""
-        speaks_for_change = count <= 1 if self._is_behind else count >= QUEUE
+    def _look_at_backlog(self, count: int, first_received: float) -> None:
+        """Learn from what waits whether answers take longer than they may."""
+        speaks_for_change = (
+            first_received > self._idle_since if self._is_behind else count >= QUEUE)
         self._takes = self._takes + 1 if speaks_for_change else 0
         if self._takes >= (RELIEVED if self._is_behind else WORRIED):
             self._is_behind, self._takes = not self._is_behind, 0
