@@ -262,7 +262,7 @@ class CommandGuard:
             # time of the two counts.
             step = 1e-9 * (sample.stamps[j] - stamps[j])
             seconds = max(sample.received[j] - received[j], step if step <= LONGEST_STEP else 0.0)
-            needed = 0.0 if way <= SLACK else (way - SLACK) / fastest if fastest else inf
+            needed = 0.0 if way <= SLACK else way / fastest if fastest else inf
             spent = max(self._spent[j] + needed - seconds, 0.0)
             if spent > JITTER:
                 jumped, spent = True, 0.0

@@ -246,7 +246,7 @@ def test_the_resolution_of_an_encoder_is_no_jump_more_than_that_is() -> None:
     bench = Bench().follow()
     bench.q = bench.q + 0.99 * SLACK
     assert bench.send(1e-9).reason == ''
-    bench.q = bench.q + 1.01 * (SLACK + 1.5 * VELOCITY * JITTER)
+    bench.q = bench.q + 1.01 * 1.5 * VELOCITY * JITTER
     assert bench.send(1e-9).reason == POSITION_JUMP
 
 
