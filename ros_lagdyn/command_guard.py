@@ -193,6 +193,9 @@ class CommandGuard:
 
     def enable(self, on: bool, now: float) -> None:
         """Turn the switch on or off; off sends nothing more: the caller sends the last zero."""
+        if on and not self.is_enabled:
+            # Nobody has looked at joint states meanwhile: their age counts from here.
+            self._oldest = now
         self._happen(Event.ENABLE if on else Event.DISABLE, now)
         if not self.is_enabled:
             self.reason, self.saturated = '', False

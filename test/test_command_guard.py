@@ -111,6 +111,16 @@ def test_enabled_without_joint_states_it_sends_nothing_and_says_stale() -> None:
     assert bench.guard.reason == ''
 
 
+def test_switching_on_is_no_fault() -> None:
+    """Nobody looked at joint states before: their age counts from the switch."""
+    bench = Bench(enabled=False)
+    bench.silence(1.0)
+    bench.guard.enable(True, bench.now)
+    assert bench.guard.tick(bench.now + TICK) is None
+    assert (bench.guard.reason, bench.guard.faults[STALE]) == ('', 0)
+    assert bench.send(2 * TICK).state is State.RAMPING
+
+
 def test_stopped_it_says_zero_again_and_again() -> None:
     """A controller that starts in between, or loses one, holds nothing."""
     bench = Bench().follow()
