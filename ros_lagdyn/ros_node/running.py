@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rclpy
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
@@ -45,6 +46,22 @@ def spare_long_lived() -> None:
     gc.freeze()
 
 
+def _init(arguments: list[str]) -> str:
+    """Begin with ROS; return what to warn of.
+
+    A folder for the log that cannot be made, as on a full disk, is no reason to let an arm fall:
+    the context is there, and what is logged still goes to the console.
+    """
+    # rclpy's own handlers would shut the context down before the node can say goodbye.
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except _rclpy.RCLError as error:
+        if not rclpy.ok():
+            raise
+        return f'no log file, and nothing on /rosout: {error}'
+    return ''
+
+
 def run(program: str, purpose: str, make_node: Callable[[], Any],
         arguments: list[str] | None) -> int:
     """Make a node and serve it until SIGINT or SIGTERM.
@@ -67,9 +84,10 @@ def run(program: str, purpose: str, make_node: Callable[[], Any],
             return 0
         if own:
             raise InvalidArgumentError(f'unknown argument "{own[0]}", see --help')
-        # rclpy's own handlers would shut the context down before the node can say goodbye.
-        rclpy.init(args=given, signal_handler_options=SignalHandlerOptions.NO)
+        no_log = _init(given)
         node = make_node()
+        if no_log:
+            node.get_logger().warning(no_log)
     except Exception as error:
         if not isinstance(error, LagdynError) and 'ROSArgs' not in type(error).__name__ \
                 and 'arguments' not in str(error):
