@@ -9,7 +9,13 @@ from math import inf
 import numpy as np
 from std_msgs.msg import Float64MultiArray
 
-from ros_lagdyn.command_guard import CommandGuard, GuardLimits, GuardSettings, Sample
+from ros_lagdyn.command_guard import (
+    CommandGuard,
+    GuardLimits,
+    GuardSettings,
+    Sample,
+    State,
+)
 from ros_lagdyn.errors import InvalidArgumentError, UnknownNameError
 from ros_lagdyn.joint_state_table import JointStateTable
 from ros_lagdyn.live_model import LiveModel
@@ -18,6 +24,8 @@ from ros_lagdyn.ros_node.messages import ArrayMessage
 from ros_lagdyn.ros_node.parameters import OFF, Values
 
 TICK = 0.01  # [s], between two looks at the time
+GOODBYE = 1.0  # [s], how long the last zeros are repeated to who does not answer
+GOODBYE_EVERY = 0.05  # [s]
 FULL_EFFORT_IN = 0.1  # [s], from zero: the slew rate where none is given
 
 
@@ -33,13 +41,16 @@ class CommandOutput:
     """
 
     def __init__(self, model: LiveModel, values: Values,
-                 publish: Callable[[Float64MultiArray], None]) -> None:
+                 publish: Callable[[Float64MultiArray], None],
+                 is_heard: Callable[[float], bool | None] = lambda seconds: True) -> None:
         """Prepare the message; the guard is off.
 
         Args:
             model: the arm.
             values: of the node's parameters.
             publish: takes the command.
+            is_heard: waits for so many seconds at most, and says whether every controller has
+                the last command; None where there is no controller.
 
         Raises:
             LagdynError: a parameter of the command does not fit the arm.
@@ -49,6 +60,7 @@ class CommandOutput:
         self.hardware_id = model.arm.name
         self._model = model
         self._publish = publish
+        self._is_heard = is_heard
         self._drives_motors = not set(self.joints) <= set(model.joints)
         known = model.actuators if self._drives_motors else model.joints
         self._order = np.array([known.index(joint) for joint in self.joints])
@@ -77,6 +89,7 @@ class CommandOutput:
             joint for joint, most in zip(self.joints, effort.tolist(), strict=True) if not most)
         self._enabled_at_start: bool = values['command.enable_at_start']
         self._next_tick = 0.0  # steady time [s]
+        self._has_commanded = False
 
     # -- the switch --------------------------------------------------------------------------
 
@@ -101,6 +114,17 @@ class CommandOutput:
         if self.may_command:
             self._send(np.zeros(len(self.joints)))
         self.guard.enable(False, now)
+
+    def say_goodbye(self) -> None:
+        """Repeat the last command, zeros, until it is heard: the publisher is about to go.
+
+        A network that drops a message is told of it seconds later otherwise. After a second
+        without an answer the controller is taken for dead.
+        """
+        for _ in range(round(GOODBYE / GOODBYE_EVERY)):
+            if not self._has_commanded or self._is_heard(GOODBYE_EVERY) is not False:
+                return
+            self._send(np.zeros(len(self.joints)))
 
     def take_over(self, before: CommandOutput, now: float) -> None:
         """Go on in place of another one: at once where the same joints are commanded."""
@@ -130,7 +154,7 @@ class CommandOutput:
             disagrees: whether the last cross-check failed.
             now: steady time [s].
         """
-        if not self.may_command:
+        if not self.may_command or not self._has_listener():
             return
         is_cut = False
         if self._drives_motors:
@@ -154,9 +178,23 @@ class CommandOutput:
         if command is not None:
             self._send(command.torque)
 
+    def _has_listener(self) -> bool:
+        """Say whether a controller hears from the first command on.
+
+        It takes the middleware up to seconds to find it, and a controller that joins in the
+        middle of a ramp gets a leap. So before the ramp there are zeros, until one is heard.
+        """
+        if self.guard.state is not State.WAITING:
+            return True
+        if self._has_commanded and self._is_heard(0.0):
+            return True
+        self._send(np.zeros(len(self.joints)))
+        return False
+
     def _send(self, torque: Array) -> None:
         self._message.data[:] = torque
         self._publish(self._message.message)
+        self._has_commanded = True
 
 
 def _commanded(model: LiveModel, given: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
-from rclpy.duration import Duration
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import qos_profile_sensor_data
@@ -222,10 +221,7 @@ class DynamicsNode(LifecycleNode):
 
     def close(self) -> None:
         """Let go of the arm and make sure that it is heard, before the process ends."""
-        if self._is_active:
-            assert self._outlets is not None
-            self._stop_answering()
-            self._outlets['~/command'].wait_for_all_acked(Duration(seconds=1))
+        self._forget()
 
     @property
     def fast_lane(self) -> Subscription | None:
@@ -260,6 +256,8 @@ class DynamicsNode(LifecycleNode):
 
     def _forget(self) -> None:
         self._stop_answering()
+        if self._pipeline is not None:
+            self._pipeline.outputs.command.say_goodbye()
         self._pipeline = None
         for subscription in self._inlets:
             self.destroy_subscription(subscription)

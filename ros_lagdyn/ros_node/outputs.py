@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from builtin_interfaces.msg import Time
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
@@ -44,6 +46,13 @@ def message_type(name: str) -> Any:
     """Return the class of a message from a name such as sensor_msgs/JointState."""
     package, kind = name.split('/')
     return getattr(import_module(f'{package}.msg'), kind)
+
+
+def _is_heard(publisher: Publisher, seconds: float) -> bool | None:
+    """Wait until all subscribers have acknowledged; say whether they have, None: there is none."""
+    if not publisher.get_subscription_count():
+        return None
+    return bool(publisher.wait_for_all_acked(Duration(seconds=seconds)))
 
 
 class Outlets(dict[str, Publisher]):
@@ -118,7 +127,8 @@ class Outputs:
             self._markers = ArmMarkers(model.dynamics, tool, self._header.frame_id)
             outlets.open(MARKERS)
         self._publish = {topic: publisher.publish for topic, publisher in outlets.items()}
-        self.command = CommandOutput(model, values, self._publish['~/command'])
+        self.command = CommandOutput(
+            model, values, self._publish['~/command'], partial(_is_heard, outlets['~/command']))
 
     @property
     def has_markers(self) -> bool:
