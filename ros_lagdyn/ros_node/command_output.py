@@ -100,14 +100,19 @@ class CommandOutput:
 
     def start(self, now: float) -> None:
         """Begin with the switch as it is to be at the start."""
-        self.guard.enable(self._enabled_at_start, now)
+        self._switch(self._enabled_at_start, now)
 
     def enable(self, on: bool, now: float) -> None:
         """Turn the switch; off sends a last command of zeros."""
         if on:
-            self.guard.enable(True, now)
+            self._switch(True, now)
         else:
             self.let_go(now)
+
+    def _switch(self, on: bool, now: float) -> None:
+        self.guard.enable(on, now)
+        if self.may_command and self.guard.state is State.WAITING:
+            self._send(np.zeros(len(self.joints)))  # is heard by the next joint state, or sent again
 
     def let_go(self, now: float) -> None:
         """Switch off with zeros: an effort controller would hold the last torque for ever."""
@@ -137,7 +142,7 @@ class CommandOutput:
         before.let_go(now)
         self.guard.faults = before.guard.faults
         if is_same_arm:
-            self.guard.enable(was_on, now)
+            self._switch(was_on, now)
         else:  # nobody has switched on this arm
             self.start(now)
 
