@@ -124,7 +124,9 @@ class Rig:
         count = len(joints or self.joints)
         self.set(command__mode=mode, command__joints=list(joints),
                  command__max_effort=[1e9] * count, command__max_slew=[1e12] * count)
-        self.answer(0, 'command')
+        # Zeros until one is heard, and the first of the ramp.
+        self.probe.wait_for(lambda: any(self.answer(0, 'command')['command'].data),
+                            what='a torque')
 
     def send(self, state: JointState, expected: Sequence[str] = ()) -> dict[str, Any]:
         """Send one joint state and return the answers by topic, once all expected are here."""
