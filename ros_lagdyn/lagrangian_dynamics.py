@@ -137,7 +137,14 @@ class LagrangianDynamics(Dynamics):
 
 def _sum_of_products(left: Array, right: Array) -> Array:
     """Return sum over bodies of left_i . right_j; (N, bodies, n, 3) twice gives (N, n, n)."""
-    return (left @ np.swapaxes(right, -1, -2)).sum(axis=1)
+    # One product along bodies and axes: a matrix for each body would take n times the memory.
+    return _in_one_row(left) @ np.swapaxes(_in_one_row(right), -1, -2)
+
+
+def _in_one_row(vectors: Array) -> Array:
+    """Return (N, bodies, n, 3) as (N, n, bodies * 3)."""
+    count, _, size, _ = vectors.shape
+    return np.swapaxes(vectors, 1, 2).reshape(count, size, -1)
 
 
 def _sum_of_derivative_products(derivative: Array, columns: Array) -> Array:
