@@ -3,6 +3,14 @@
 
 from __future__ import annotations
 
+MOST_SHOWN = 200  # characters of a text from outside
+
+
+def shown(text: str) -> str:
+    """Return a text from outside as one short line that can be printed."""
+    short = text[:MOST_SHOWN]
+    return short if short.isprintable() else short.encode('unicode_escape').decode('ascii')
+
 
 class LagdynError(Exception):
     """Base of the package's own errors; its text is one sentence fit for a user."""
@@ -52,7 +60,7 @@ class UnknownNameError(LagdynError, LookupError):
         self.kind = kind
         self.name = name
         self.known = known
-        super().__init__(f'unknown {kind} "{name}", known are: {", ".join(known)}')
+        super().__init__(f'unknown {kind} "{shown(name)}", known are: {", ".join(known)}')
 
 
 class SingularCoordinatesError(LagdynError):

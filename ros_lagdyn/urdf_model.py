@@ -20,9 +20,11 @@ from urdf_parser_py.xml_reflection.core import ParseError
 from ros_lagdyn.arm import BASE, Arm, Body, Frame, Joint, Limit, Mimic
 from ros_lagdyn.errors import UrdfError
 from ros_lagdyn.rigid_body import Array, Inertia, Placement, rotation_from_rpy
-from ros_lagdyn.urdf_text import SUPPORTED_KINDS, read_urdf_text, slim_urdf
+from ros_lagdyn.urdf_text import MAX_NUMBER, SUPPORTED_KINDS, read_urdf_text, slim_urdf
 
-MAX_MOVING_JOINTS = 500  # matrices grow with the square of it
+# Joints that mimic others included. Memory grows with the third power of it, the time of a
+# self-test faster still; a humanoid with both hands has about 100.
+MAX_MOVING_JOINTS = 120
 # Moments rounded to four digits, as CAD programs write them, may miss the triangle inequality
 # of a flat plate by this much of the largest moment.
 ROUNDING_OF_MOMENTS = 1e-4
@@ -205,7 +207,7 @@ def _mimic_map(joints: list[Joint]) -> tuple[tuple[str, ...], Array, Array]:
     moving = [joint for joint in joints if joint.kind != 'fixed']
     if len(moving) > MAX_MOVING_JOINTS:
         raise UrdfError(f'the robot has {len(moving)} moving joints, at most {MAX_MOVING_JOINTS} '
-                        'are computed')
+                        'are computed, mimic joints included')
     by_name = {joint.name: joint for joint in joints}
     independent = tuple(joint.name for joint in moving if joint.mimic is None)
     projection = np.zeros((len(moving), len(independent)))
@@ -226,6 +228,10 @@ def _mimic_map(joints: list[Joint]) -> tuple[tuple[str, ...], Array, Array]:
                 raise UrdfError(f'joint "{joint.name}": mimic tags form a cycle: '
                                 + ' -> '.join([*followed, leader.name]))
             followed.append(leader.name)
+        if not (abs(multiplier) <= MAX_NUMBER and abs(constant) <= MAX_NUMBER):
+            raise UrdfError(
+                f'joint "{joint.name}": the multipliers and offsets of its mimic tags must make '
+                f'at most {MAX_NUMBER:g}, they make {multiplier:g} and {constant:g}')
         if leader.kind == 'fixed':
             raise UrdfError(f'joint "{joint.name}": mimics joint "{leader.name}", which is fixed')
         projection[row, independent.index(leader.name)] = multiplier

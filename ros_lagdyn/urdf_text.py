@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from ros_lagdyn.errors import UnsupportedJointError, UrdfError
+from ros_lagdyn.errors import UnsupportedJointError, UrdfError, shown
 
 SUPPORTED_KINDS = ('revolute', 'continuous', 'prismatic', 'fixed')
 MAX_BYTES = 5_000_000  # a hundred times the largest URDF of a real arm without meshes
@@ -25,6 +25,10 @@ MAX_DEPTH = 100
 MAX_NUMBER = 1e12  # of any length, mass or moment; joint limits may be as large as they like
 PAYLOAD = 'payload'  # name of the link that a payload becomes
 MAX_LINKS = 2000  # and as many joints; ten times a humanoid
+MAX_ELEMENTS = 100_000  # drawings and tags of other programs included; 50 for each link
+PIECE = 1 << 16  # characters that are parsed at once
+MAX_NAME = 255  # characters of a name, so that an error that says it can still be read
+MAX_DIGITS = 100  # characters of a number; 24 are as exact as one can be
 
 # What dynamics needs of a URDF: tag -> (attributes kept, children kept).
 _Schema = Mapping[str, tuple[tuple[str, ...], 'Mapping[str, Any]']]
@@ -67,10 +71,10 @@ def read_urdf_text(urdf: str | bytes | os.PathLike[str]) -> str:
             raw = file.read(MAX_BYTES + 1)
         return _decode(raw, f'URDF file "{path}"')
     except FileNotFoundError:
-        raise UrdfError(f'URDF file "{_shown(str(urdf))}" does not exist') from None
+        raise UrdfError(f'URDF file "{shown(str(urdf))}" does not exist') from None
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, 'strerror', None) or error
-        raise UrdfError(f'URDF file "{_shown(str(urdf))}" cannot be read: {reason}') from None
+        raise UrdfError(f'URDF file "{shown(str(urdf))}" cannot be read: {reason}') from None
 
 
 def slim_urdf(text: str) -> str:
@@ -125,21 +129,34 @@ _XACRO_TAG = re.compile(r'\{[^}]*xacro[^}]*\}')
 
 
 class _RefusingBuilder(ElementTree.TreeBuilder):
-    """Build elements, but refuse document types (entity bombs) and absurd nesting."""
+    """Build elements, but refuse document types (entity bombs), absurd nesting and numbers.
+
+    What is too much is refused while it is read: nothing of its size is built before.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._depth = 0
+        self._elements = 0
+        self._counts = {'link': 0, 'joint': 0}
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         raise UrdfError(
-            f'URDF: document type declaration <!DOCTYPE {name}> is refused, because entities can '
-            'blow up or name files; remove it')
+            f'URDF: document type declaration <!DOCTYPE {shown(name)}> is refused, because '
+            'entities can blow up or name files; remove it')
 
     def start(self, tag: Any, attrs: dict[Any, Any]) -> ElementTree.Element:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise UrdfError(f'URDF: elements are nested deeper than {MAX_DEPTH} at <{tag}>')
+            raise UrdfError(
+                f'URDF: elements are nested deeper than {MAX_DEPTH} at <{shown(tag)}>')
+        self._elements += 1
+        if self._elements > MAX_ELEMENTS:
+            raise UrdfError(f'URDF: more than {MAX_ELEMENTS} elements')
+        if self._depth == 2 and tag in self._counts:
+            self._counts[tag] += 1
+            if self._counts[tag] > MAX_LINKS:
+                raise UrdfError(f'URDF: more than {MAX_LINKS} {tag}s')
         return super().start(tag, attrs)
 
     def end(self, tag: str) -> ElementTree.Element:
@@ -150,14 +167,17 @@ class _RefusingBuilder(ElementTree.TreeBuilder):
 def _safe_root(text: str) -> ElementTree.Element:
     parser = ElementTree.XMLParser(target=_RefusingBuilder())
     try:
-        parser.feed(text)  # as text: an encoding declaration is void, it is decoded already
+        # As text: an encoding declaration is void, it is decoded already. In pieces: the parser
+        # goes through the rest of a piece in which something was refused, and expands entities.
+        for start in range(0, len(text), PIECE):
+            parser.feed(text[start:start + PIECE])
         root = parser.close()
     except ElementTree.ParseError as error:
         raise UrdfError(f'URDF: malformed XML: {error}') from None
     except (ValueError, LookupError) as error:
         raise UrdfError(f'URDF: XML that cannot be decoded: {error}') from None
     if root.tag != 'robot':
-        raise UrdfError(f'URDF: the outermost element is <{root.tag}>, expected <robot>')
+        raise UrdfError(f'URDF: the outermost element is <{shown(root.tag)}>, expected <robot>')
     if any(_XACRO_TAG.match(str(element.tag)) for element in root.iter()):
         raise UrdfError('URDF: this is a xacro file, expand it first: xacro FILE > FILE.urdf')
     return root
@@ -171,7 +191,7 @@ def _keep(element: ElementTree.Element, schema: _Schema, path: str) -> Iterable[
         if child.tag not in schema:
             continue
         name = child.get('name')
-        where = f'{path}{child.tag} "{name}"' if name is not None else f'{path}<{child.tag}>'
+        where = f'{path}<{child.tag}>' if name is None else f'{path}{child.tag} "{shown(name)}"'
         if path and child.tag in seen:
             raise UrdfError(f'{where} stands there twice, expected once')
         seen.add(child.tag)
@@ -200,39 +220,39 @@ def _require_attributes(element: ElementTree.Element, where: str) -> None:
             raise UrdfError(f'{where}: attribute "{key}" is missing')
     for key, value in element.attrib.items():
         if key in _NOT_NUMBERS:
-            if not value.strip():
-                raise UrdfError(f'{where}: attribute "{key}" is empty, expected a name')
-            if not value.isprintable():
-                raise UrdfError(f'{_shown(where)}: attribute "{key}" must be printable, got '
-                                f'"{_shown(value)}"')
+            _require_name(key, value, where)
             continue
         count = 3 if key in ('xyz', 'rpy') else 1
         words = value.split() if count == 3 else [value]
         if len(words) != count or not all(_is_finite_number(word) for word in words):
             expected = 'a finite number' if count == 1 else f'{count} finite numbers'
-            raise UrdfError(f'{where}: {key} must be {expected}, got "{_shown(value)}"')
+            raise UrdfError(f'{where}: {key} must be {expected}, got "{shown(value)}"')
         if element.tag != 'limit' and max(abs(float(word)) for word in words) > MAX_NUMBER:
             raise UrdfError(
-                f'{where}: {key} must be at most {MAX_NUMBER:g}, got "{_shown(value)}"')
+                f'{where}: {key} must be at most {MAX_NUMBER:g}, got "{shown(value)}"')
 
 
-def _shown(text: str) -> str:
-    """Return text as one short line."""
-    return text[:60].encode('unicode_escape').decode('ascii') if not text.isprintable() else (
-        text[:200])
+def _require_name(key: str, value: str, where: str) -> None:
+    if not value.strip():
+        raise UrdfError(f'{where}: attribute "{key}" is empty, expected a name')
+    if not value.isprintable():
+        raise UrdfError(f'{where}: attribute "{key}" must be printable, got "{shown(value)}"')
+    if len(value) > MAX_NAME:
+        raise UrdfError(f'{where}: attribute "{key}" must have at most {MAX_NAME} '
+                        f'characters, got {len(value)}')
 
 
 def _is_finite_number(word: str) -> bool:
-    return _NUMBER.fullmatch(word) is not None and isfinite(float(word))
+    return (len(word) <= MAX_DIGITS and _NUMBER.fullmatch(word) is not None
+            and isfinite(float(word)))
 
 
 def _slim(root: ElementTree.Element) -> ElementTree.Element:
-    slim = ElementTree.Element('robot', {'name': root.get('name') or 'unnamed'})
+    robot = root.get('name') or 'unnamed'
+    _require_name('name', robot, '<robot>')
+    slim = ElementTree.Element('robot', {'name': robot})
     slim.extend(list(_keep(root, _SCHEMA, '')))
     for tag in ('link', 'joint'):
-        count = len(slim.findall(tag))
-        if count > MAX_LINKS:
-            raise UrdfError(f'URDF: {count} {tag}s, at most {MAX_LINKS} are read')
         for name, times in Counter(element.get('name') for element in slim.findall(tag)).items():
             if times > 1:
                 raise UrdfError(f'{tag} "{name}" is defined {times} times, expected once')

@@ -24,6 +24,7 @@ from ros_lagdyn.errors import (
     UnsupportedJointError,
     UrdfError,
 )
+from ros_lagdyn.urdf_model import MAX_MOVING_JOINTS
 
 QUICK = 5.0  # [s], a hundred times what loading takes: an expanded bomb takes for ever
 MUCH = 1000  # characters that a sentence fit for a user does not exceed
@@ -217,6 +218,13 @@ CASES = {
                                  (r'joint "a"', r'cycle', r'a -> b -> c -> a')),
     'mimic that leads into a cycle': Case(with_mimics(a='b', b='c', c='b'),
                                           (r'joint "a"', r'cycle', r'b -> c -> b')),
+    'mimics that multiply up': Case(
+        re.sub(r'(<mimic joint="\w+")', r'\1 multiplier="1e9"', with_mimics(a='elbow', b='a')),
+        (r'joint "b"', r'multipliers and offsets', r'at most 1e\+12', r'1e\+18')),
+    'mimics that overflow': Case(
+        re.sub(r'(<mimic joint="\w+")', r'\1 multiplier="1e12" offset="1"', with_mimics(**{
+            f'a{index}': f'a{index - 1}' if index else 'elbow' for index in range(30)})),
+        (r'joint "a\d+"', r'multipliers and offsets', r'at most 1e\+12')),
     'mimic of a fixed joint': Case(
         change('</robot>', f'<link name="la">{INERTIAL}</link><link name="lb"/>'
                '<joint name="b" type="fixed"><parent link="fore"/><child link="lb"/></joint>'
@@ -268,6 +276,15 @@ CASES = {
     'number with a line feed': Case(
         change('<mass value="2"/>', '<mass value="2&#10;3"/>'),
         (r'link "fore"', r'<mass>', r'value must be a finite number')),
+    'number of a thousand digits': Case(
+        change('<mass value="2"/>', f'<mass value="{"1" * 1000}"/>'),
+        (r'link "fore"', r'<mass>', r'value must be a finite number, got "1+"')),
+    'name of a thousand characters': Case(
+        GOOD.replace('"fore"', f'"{"fore" * 250}"').replace('<mass value="2"/>', ''),
+        (r'link "u?p?p?e?r?(fore)*"', r'needs a <mass>|at most 255 characters, got 1000')),
+    'robot with a name of two lines': Case(
+        change('"arm"', '"arm&#10;[ERROR] a line in the log"'),
+        (r'<robot>', r'name', r'printable', r'arm\\n')),
     'name with a line feed': Case(
         change('<link name="fore">', '<link name="fo&#10;re">', '<child link="fore"/>',
                '<child link="fo&#10;re"/>', '<mass value="2"/>', '<mass value="-2"/>'),
@@ -438,9 +455,26 @@ def test_an_error_about_very_many_links_stays_short():
 @pytest.mark.parametrize('engine', ENGINES)
 def test_very_large_robots_are_refused_quickly(engine):
     """A text below the limit of bytes cannot keep a loader busy, or ask for endless memory."""
-    assert re.search(r'\d+ links, at most \d+', str(load_with(engine, many(20_000))))
+    assert re.search(r'more than \d+ links', str(load_with(engine, many(20_000))))
     assert re.search(r'\d+ moving joints, at most \d+', str(load_with(
         engine, many(600, 'continuous'))))
+
+
+@pytest.mark.parametrize('engine', ENGINES)
+def test_mimic_joints_count_as_moving(engine):
+    """They cost as much: 450 of them took six gigabytes."""
+    text = many(MAX_MOVING_JOINTS, 'continuous').replace(
+        '<child link="link_number_', '<mimic joint="elbow"/><child link="link_number_')
+    assert re.search(rf'{MAX_MOVING_JOINTS + 2} moving joints, at most {MAX_MOVING_JOINTS}',
+                     str(load_with(engine, text)))
+
+
+def test_a_humanoid_with_both_hands_is_not_too_large():
+    """A hundred joints that move, and a thousand frames."""
+    text = many(98, 'continuous').replace('</robot>', ''.join(
+        f'<link name="f{index}"/><joint name="f{index}" type="fixed"><parent link="fore"/>'
+        f'<child link="f{index}"/></joint>' for index in range(1000)) + '</robot>')
+    assert len(load_dynamics(text, 'pinocchio').joints) == 100
 
 
 def test_a_mass_on_the_base_may_be_anything():
