@@ -351,7 +351,10 @@ def test_a_late_description_and_a_new_one(user: User, start: Start) -> None:
     description = user.probe.publisher(String, 'robot_description', LATCHED, matched=False)
     description.publish(String(data='<robot'))
     user.probe.wait_for(lambda: 'robot_description refused' in simulator.output())
-    description.publish(String(data=str(URDF_FOLDER / 'two_link.urdf')))  # no message opens files
+    path = str(URDF_FOLDER / 'two_link.urdf')
+    description.publish(String(data=path))  # no message opens files
+    refused = user.probe.try_set({'robot_description': path})  # no request does, either
+    assert not refused.successful and 'at the start only' in refused.reason
     user.probe.wait_for(lambda: simulator.output().count('robot_description refused') == 2)
     description.publish(String(data=text_of('two_link')))
     user.next_state(lambda state: list(state.name) == ['joint1', 'joint2'])

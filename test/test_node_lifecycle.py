@@ -368,18 +368,25 @@ def test_a_description_of_the_topic_is_never_a_path(tmp_path: Path, kind: str) -
                 os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
 
-def test_the_parameter_may_be_the_path_of_a_file(tmp_path: Path) -> None:
-    """At the start and later; one that is not there is refused with its name."""
+def test_the_parameter_may_be_the_path_of_a_file_at_the_start_only(tmp_path: Path) -> None:
+    """A request, which anybody can send, must not choose what is opened."""
     paths = []
     for name, text in (('light', TWO_LINK), ('heavy', HEAVY)):
         paths.append(tmp_path / f'{name}.urdf')
         paths[-1].write_text(text, encoding='utf-8')
+    pipe = tmp_path / 'pipe'
+    os.mkfifo(pipe)
     with session(tmp_path, {'robot_description': str(paths[0])}) as one:
         assert_gravity(one.gravity())
-        one.probe.set({'robot_description': str(paths[1])})
+        for path in (paths[1], pipe, tmp_path / 'none.urdf'):
+            result = one.probe.try_set({'robot_description': str(path)})
+            assert not result.successful and 'at the start only' in result.reason
+            assert_gravity(one.gravity())
+        with pytest.raises(OSError, match='No such device'):  # nobody reads it
+            os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        one.probe.set({'robot_description': HEAVY})
         assert_gravity(one.gravity(), HEAVY)
-        result = one.probe.try_set({'robot_description': str(tmp_path / 'none.urdf')})
-        assert not result.successful and 'none.urdf' in result.reason
+        assert not one.probe.try_set({'robot_description': str(paths[0])}).successful
         assert_gravity(one.gravity(), HEAVY)
 
 

@@ -29,12 +29,13 @@ from ros_lagdyn.rigid_body import Array
 from ros_lagdyn.ros_node.description import (
     DESCRIPTION_PARAMETERS,
     RobotDescription,
-    given_text,
+    requested_text,
 )
 from ros_lagdyn.ros_node.fast_lane import LOOK_UP, waiting_messages
 from ros_lagdyn.ros_node.messages import INPUT_QOS, JointMessage
 from ros_lagdyn.ros_node.node_parameters import GRAVITY_PARAMETERS
 from ros_lagdyn.ros_node.parameters import Parameters, ParameterSpec, Values
+from ros_lagdyn.ros_node.requests import survive_requests
 from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
 from ros_lagdyn.ros_node.wrench_message import wrench_of
 from ros_lagdyn.simulation import ArmSimulation, DivergedError
@@ -155,6 +156,7 @@ class ArmSimulator(Node):
             LagdynError: a parameter, or the description among them, cannot be taken.
         """
         super().__init__('arm_simulator', **node_arguments)
+        survive_requests(self)
         self._settings = Parameters(self, PARAMETERS)
         values = self._settings.values
         self._plant: _Plant | None = None
@@ -237,7 +239,7 @@ class ArmSimulator(Node):
         new_text = values['robot_description'] != old['robot_description']
         if new_text and not values['robot_description'].strip():
             raise InvalidArgumentError('robot_description cannot be taken back')
-        text = (given_text(values['robot_description']) if new_text
+        text = (requested_text(values['robot_description']) if new_text
                 else self._plant and self._plant.text)
         if text and (new_text or any(
                 values[name] != old[name] for name in _OF_THE_ARM)):

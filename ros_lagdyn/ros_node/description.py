@@ -11,7 +11,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from std_msgs.msg import String
 
-from ros_lagdyn.errors import UrdfError
+from ros_lagdyn.errors import InvalidArgumentError, UrdfError, shown
 from ros_lagdyn.ros_node.parameters import ParameterSpec
 from ros_lagdyn.urdf_text import read_urdf_text
 
@@ -21,8 +21,8 @@ DESCRIPTION_QOS = QoSProfile(
 DESCRIPTION_PARAMETERS = (
     ParameterSpec(
         name='robot_description', default='',
-        description='URDF of the arm: its text or the path of a file. Empty: text of the topic '
-                    'robot_description.'),
+        description='URDF of the arm: its text or, at the start only, the path of a file. Empty: '
+                    'text of the topic robot_description.'),
     ParameterSpec(
         name='robot_description_timeout', default=5.0, minimum=0.0, maximum=1e6,
         description="How long a lifecycle manager's configure waits for the topic [s]; and how "
@@ -32,11 +32,27 @@ LOOK_UP = 0.1  # [s], how often a wait looks whether the process is to end
 
 
 def given_text(given: str) -> str:
-    """Return the URDF text of the parameter: it is the text, or the path of a file.
+    """Return the URDF text that the parameter means at the start: the text, or a file's path.
 
     Raises:
         UrdfError: there is no such file, or it cannot be read.
     """
+    return read_urdf_text(given)
+
+
+def requested_text(given: str) -> str:
+    """Return the URDF text that a request sets the parameter to: a path is refused.
+
+    Whoever starts a node may name any file. A request comes from anywhere: it must not choose
+    what a node opens.
+
+    Raises:
+        InvalidArgumentError: it is no text of a URDF.
+    """
+    if '<' not in given:
+        raise InvalidArgumentError(
+            'robot_description must be the text of a URDF while the node runs; the path of a file '
+            f'is taken at the start only, got "{shown(given)}"')
     return read_urdf_text(given)
 
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
-from lifecycle_msgs.srv import ChangeState
 from rclpy.clock import Clock, ClockType
-from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.subscription import Subscription
@@ -24,7 +22,7 @@ from trajectory_msgs.msg import JointTrajectory
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 from ros_lagdyn.live_model import LiveModel
 from ros_lagdyn.ros_node.command_output import TICK, CommandOutput
-from ros_lagdyn.ros_node.description import RobotDescription, given_text
+from ros_lagdyn.ros_node.description import RobotDescription, requested_text
 from ros_lagdyn.ros_node.diagnostics import (
     command_fault,
     command_status,
@@ -42,6 +40,7 @@ from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS, WITHOUT_MODEL, 
 from ros_lagdyn.ros_node.outputs import Outlets, Outputs
 from ros_lagdyn.ros_node.parameters import OFF, Parameters, Values
 from ros_lagdyn.ros_node.pipeline import Pipeline, steady
+from ros_lagdyn.ros_node.requests import survive_requests
 from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_lived
 
 WARN_EVERY = 5.0  # [s], for each kind of warning
@@ -80,7 +79,7 @@ class DynamicsNode(LifecycleNode):
         values = self._declared.values
         _require_ordered_tolerances(values)
         self._declared.accept = self._accept
-        self._survive_impossible_transitions()
+        survive_requests(self)
         self._starts_itself = values['autostart']
         self.create_service(SetBool, '~/enable', self._on_enable)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
@@ -117,23 +116,6 @@ class DynamicsNode(LifecycleNode):
             self._reminder.cancel()
         else:
             self.get_logger().warning(self._awaited)
-
-    def _survive_impossible_transitions(self) -> None:
-        """Refuse a transition that the state does not allow; rclpy would end the process."""
-        service = next(one for one in self.services if one.srv_type is ChangeState)
-        change_state = service.callback
-
-        def change_state_or_refuse(request: Any, response: Any) -> Any:
-            try:
-                return change_state(request, response)
-            except _rclpy.RCLError:
-                wanted = request.transition.label or request.transition.id
-                self.get_logger().warning(
-                    f'transition {wanted} refused: not possible while {self._state}')
-                response.success = False
-                return response
-
-        service.callback = change_state_or_refuse
 
     def _later(self, seconds: float, act: Callable[[], Any]) -> None:
         """Do something once, in a callback of its own."""
@@ -330,7 +312,7 @@ class DynamicsNode(LifecycleNode):
         if self._declared.values['robot_description'] and not given.strip():
             raise InvalidArgumentError('robot_description cannot be taken back, only replaced')
         is_new = bool(given.strip()) and given != self._declared.values['robot_description']
-        text = given_text(given) if is_new else self._text
+        text = requested_text(given) if is_new else self._text
         if self._pipeline is not None:
             self._replace(text, values)
         if is_new:
