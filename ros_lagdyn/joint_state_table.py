@@ -48,7 +48,7 @@ from operator import index
 import numpy as np
 
 from ros_lagdyn.dynamics import LARGEST_STATE
-from ros_lagdyn.errors import InvalidArgumentError
+from ros_lagdyn.errors import InvalidArgumentError, shown
 from ros_lagdyn.filtered_derivative import MAX_GAP, SECOND, FilteredDerivative
 from ros_lagdyn.rigid_body import Array
 
@@ -70,6 +70,9 @@ _REPEATED_STAMP, _STAMP_WENT_BACK, _CLOCK_RESET = 1, 2, 3
 MAX_STEP_BACK = SECOND  # [ns]; a longer one means that the clock was set back
 MAX_STEPS_BACK = 4  # refused in a row; one more means that the clock was set back
 _MAX_LAYOUTS = 16  # lists of names that are remembered
+_MAX_NAMES = 1000  # of a list that is remembered, each of
+_MAX_LENGTH = 255  # characters at most: what anybody sends must not stay in memory
+_SHOWN_NAMES = 10
 
 _Sample = tuple[int, float, float, float]  # joint, position, velocity, effort; nan if not given
 
@@ -97,7 +100,7 @@ _INCOMPLETE = tuple(Verdict(reason='incomplete', note=note) for note in NOTES)
 class _Layout:
     """Where a list of names has the arm's joints."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the first few, to be shown
     joints: tuple[tuple[int, int], ...]  # (index in the arm, index in the message)
     repeated: bool  # one of the arm's joints is named twice
 
@@ -128,7 +131,7 @@ class JointStateTable:
         n = len(joints)
         self.joints = tuple(joints)
         self.counts = dict.fromkeys((*REASONS, *NOTES[1:]), 0)
-        self.unknown_names: tuple[str, ...] = ()
+        self.unknown_names: tuple[str, ...] = ()  # the first few of the last that were
         self.max_age = max_age
         self._index = {name: k for k, name in enumerate(self.joints)}
         if len(self._index) < n or not n:
@@ -310,10 +313,9 @@ class JointStateTable:
     def _find(self, names: list[str]) -> _Layout:
         """Return where these names have the arm's joints; remember it for the next message."""
         key = tuple(names)
-        try:
-            layout = self._layouts.get(key)
-        except TypeError:  # an entry cannot be hashed, so it is no name
+        if not _is_small(key):
             return self._new_layout(key)
+        layout = self._layouts.get(key)
         if layout is None:
             layout = self._new_layout(key)
             if len(self._layouts) >= _MAX_LAYOUTS:
@@ -330,7 +332,7 @@ class JointStateTable:
             if isinstance(name, str) and name in self._index
         )
         return _Layout(
-            names=tuple(str(name) for name in names),
+            names=tuple(shown(str(name)) for name in names[:_SHOWN_NAMES]),
             joints=joints,
             repeated=len({k for k, _ in joints}) < len(joints),
         )
@@ -392,3 +394,9 @@ class JointStateTable:
                 self._acceleration.reset_channel(k)
                 return v, 0.0
         return v, self._acceleration.update_channel(k, v, stamp_ns)
+
+
+def _is_small(names: tuple[object, ...]) -> bool:
+    """Say whether a list holds names only, as a robot sends them, and will not fill the memory."""
+    return len(names) <= _MAX_NAMES and all(
+        isinstance(name, str) and len(name) <= _MAX_LENGTH for name in names)

@@ -172,7 +172,7 @@ class Pipeline:
 
     def _details(self, remark: str, message: JointState) -> str:
         if remark == 'no_known_joint':
-            named = ', '.join(message.name[:10]) or 'no joint'
+            named = ', '.join(self.table.unknown_names) or 'no joint'
             return f', it names {named}; the arm has {", ".join(self.table.joints)}'
         if remark == 'incomplete':
             return f', missing or too old: {", ".join(self.table.missing())}'

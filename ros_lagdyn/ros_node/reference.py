@@ -37,14 +37,18 @@ class Reference:
             InvalidArgumentError: a joint is missing or twice there, or numbers are missing or
                 not finite.
         """
-        names = list(message.joint_names)
+        names = message.joint_names
         if not message.points:
             raise InvalidArgumentError('it has no point')
-        missing = [joint for joint in self._joints if names.count(joint) != 1]
+        places: dict[str, list[int]] = {joint: [] for joint in self._joints}
+        for index, name in enumerate(names):
+            if name in places:
+                places[name].append(index)
+        missing = [joint for joint in self._joints if len(places[joint]) != 1]
         if missing:
             raise InvalidArgumentError(
                 f'it must name each joint of the arm once, not so {", ".join(missing)}')
-        order = [names.index(joint) for joint in self._joints]
+        order = [places[joint][0] for joint in self._joints]
         point = message.points[0]
         found = []
         for what in ('positions', 'velocities', 'accelerations'):
