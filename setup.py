@@ -54,6 +54,12 @@ setup(
             'mujoco>=4,<5; python_version >= "3.11"',
             'sympy>=1.12,<2',
         ],
+        # Its wheels are for few Pythons and for Linux on x86_64; without it the fuzzer of URDFs
+        # has nothing but a seed to choose by.
+        'fuzz': [
+            'atheris>=3,<4; python_version >= "3.11" and python_version < "3.14" '
+            'and sys_platform == "linux" and platform_machine == "x86_64"',
+        ],
         'lint': [
             'mypy>=1.14,<3',
             'ruff>=0.13,<0.18',

@@ -306,7 +306,8 @@ class CommandGuard:
             self._happen(Event.RAMPED, now)
         elif self.state is State.HOLDING and in_state >= self.settings.hold_time:
             self._happen(Event.HELD, now)
-        elif self.state is State.FADING and in_state >= self.settings.fade_time:
+        # Also right after it was held: fade_time may be 0.
+        if self.state is State.FADING and now - self._entered >= self.settings.fade_time:
             self._happen(Event.FADED, now)
 
     def _happen(self, event: Event, now: float) -> None:

@@ -392,6 +392,14 @@ def test_gravity_is_held_for_a_limited_time() -> None:
     assert [command.state for command in commands][-1] is State.STOPPED
 
 
+def test_what_was_held_may_be_dropped_at_once() -> None:
+    """With a fade_time of 0, the end of holding is the end of the command."""
+    bench = Bench(policy='hold_gravity', hold_time=0.5, fade_time=0.0, max_slew=np.full(2, inf))
+    commands = bench.follow().silence(1.0)
+    assert bench.guard.state is State.STOPPED
+    assert not commands[-1].torque.any()
+
+
 def test_what_is_held_is_the_gravity_of_the_last_sound_sample() -> None:
     bench = Bench(policy='hold_gravity').follow()
     bench.send(q=bench.q + 1.0, gravity=np.array([-9.0, 9.0]))

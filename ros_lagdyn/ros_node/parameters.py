@@ -20,6 +20,7 @@ from rcl_interfaces.msg import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from ros_lagdyn.dynamics import in_one_line
 from ros_lagdyn.errors import InvalidArgumentError, LagdynError
 
 Values = Mapping[str, Any]  # by parameter name
@@ -90,13 +91,14 @@ class ParameterSpec:
         elif (meant := _as(type(self.default), value)) is not None:
             return meant
         kind = self.type.name.lower().replace('_array', '[]')
-        raise InvalidArgumentError(f'parameter {self.name} must be of type {kind}, got {value!r}')
+        raise InvalidArgumentError(f'parameter {self.name} must be of type {kind}, got '
+            f'{in_one_line(value)}')
 
     def refusal(self, value: Any) -> str | None:
         """Return why a value of the right type cannot be taken, or None if it can."""
         entries = list(value) if self.entries else [value]
         if self.choices and any(entry not in self.choices for entry in entries):
-            return f'{self.name} must be {self.allowed}, got "{value}"'
+            return f'{self.name} must be {self.allowed}, got {in_one_line(value)}'
         if self.length is not None and len(entries) != self.length:
             return f'{self.name} must be {self.length} numbers, got {len(entries)}'
         for entry in entries:

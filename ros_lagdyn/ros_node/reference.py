@@ -42,7 +42,7 @@ class Reference:
             raise InvalidArgumentError('it has no point')
         places: dict[str, list[int]] = {joint: [] for joint in self._joints}
         for index, name in enumerate(names):
-            if name in places:
+            if isinstance(name, str) and name in places:
                 places[name].append(index)
         missing = [joint for joint in self._joints if len(places[joint]) != 1]
         if missing:
