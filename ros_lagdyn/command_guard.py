@@ -44,7 +44,7 @@ class State(Enum):
     """What the guard does."""
 
     OFF = 'off'  # the person's switch is off: no command at all
-    WAITING = 'waiting'  # switched on, nothing commanded yet: none until the input is sound
+    WAITING = 'waiting'  # switched on, no torque until the input is sound and somebody listens
     RAMPING = 'ramping'  # a growing share of the torque
     FOLLOWING = 'following'  # the torque
     HOLDING = 'holding'  # the last gravity torque
@@ -132,6 +132,7 @@ class Sample(NamedTuple):
     torque: Array  # (m,), to be commanded
     gravity: Array  # (m,), its part that holds the arm still
     disagrees: bool  # whether the last cross-check failed
+    heard: bool = True  # whether a controller has the last command
 
 
 class Command(NamedTuple):
@@ -213,7 +214,7 @@ class CommandGuard:
         # Compared with the next one even if it is wrong: a jump is one fault, not two.
         if wrong != NOT_FINITE:
             self._last = (sample.q.copy(), list(sample.stamps), list(sample.received))
-        return self._command(wrong, now)
+        return self._command(wrong, now, sample)
 
     def tick(self, now: float) -> Command | None:
         """Look at the time; return a command where one is due without a joint state.
@@ -229,7 +230,7 @@ class CommandGuard:
         stale = now - self._oldest > self.settings.timeout
         if not stale and self.state in (State.RAMPING, State.FOLLOWING):
             return None  # the next joint state brings the next command
-        return self._command(STALE if stale else '', now, is_sample=False)
+        return self._command(STALE if stale else '', now)
 
     def _wrong_with(self, sample: Sample, now: float) -> str:
         """Return the reason why a sample cannot be trusted, or ''."""
@@ -274,12 +275,12 @@ class CommandGuard:
 
     # -- what goes out -----------------------------------------------------------------------
 
-    def _command(self, wrong: str, now: float, *, is_sample: bool = True) -> Command | None:
+    def _command(self, wrong: str, now: float, sample: Sample | None = None) -> Command | None:
         if self.state is State.OFF:
             return None
-        self._judge(wrong, now, is_sample)
-        if self.state is State.WAITING:
-            return None
+        self._judge(wrong, now, sample)
+        if self.state is State.WAITING and (sample is None or sample.heard):
+            return None  # nobody holds a torque, and whoever listens has a zero
         wanted = self._wanted(now)
         limited = _clip(wanted, -self._max_effort, self._max_effort)
         self.saturated = bool((limited != wanted).any())
@@ -290,7 +291,7 @@ class CommandGuard:
         self._sent, self._sent_at = limited, now
         return Command(limited, self.state, self.reason, self.saturated)
 
-    def _judge(self, wrong: str, now: float, is_sample: bool) -> None:
+    def _judge(self, wrong: str, now: float, sample: Sample | None) -> None:
         """Let a fault, its end, and the end of a time change the state."""
         if wrong:
             if wrong != self.reason:
@@ -298,9 +299,11 @@ class CommandGuard:
                 self.reason = wrong
             self._wrong_at = now
             self._happen(POLICIES[self.settings.policy], now)
-        elif is_sample and now - self._wrong_at >= SOUND_FOR:
+        elif sample is not None and now - self._wrong_at >= SOUND_FOR:
             self.reason = ''
-            self._happen(Event.SOUND, now)
+            # A controller that hears nothing before the middle of a ramp would get a leap.
+            if sample.heard or self.state is not State.WAITING:
+                self._happen(Event.SOUND, now)
         in_state = now - self._entered
         if self.state is State.RAMPING and in_state >= self.settings.ramp_time:
             self._happen(Event.RAMPED, now)

@@ -121,6 +121,22 @@ def test_switching_on_is_no_fault() -> None:
     assert bench.send(2 * TICK).state is State.RAMPING
 
 
+def test_zeros_go_out_until_a_controller_has_heard_one_then_the_ramp_begins() -> None:
+    """Else its first command might be from the middle of the ramp."""
+    bench = Bench()
+    commands = bench.run(1.0, heard=False)
+    assert len(commands) == round(1.0 / STEP)
+    assert {(command.state, command.reason, *command.torque) for command in commands} == {
+        (State.WAITING, '', 0.0, 0.0)}
+    assert bench.silence(0.03) == []
+    first, second = bench.send(), bench.send()
+    assert first.state is State.RAMPING and first.torque.tolist() == [0.0, 0.0]
+    assert 0.0 < abs(second.torque[0]) < 0.01 * abs(TORQUE[0])
+    # Who has begun to listen and does so no longer is no reason to let go.
+    bench.follow()
+    assert bench.send(heard=False).state is State.FOLLOWING
+
+
 def test_stopped_it_says_zero_again_and_again() -> None:
     """A controller that starts in between, or loses one, holds nothing."""
     bench = Bench().follow()

@@ -89,7 +89,7 @@ class CommandOutput:
             joint for joint, most in zip(self.joints, effort.tolist(), strict=True) if not most)
         self._enabled_at_start: bool = values['command.enable_at_start']
         self._next_tick = 0.0  # steady time [s]
-        self._has_commanded = False
+        self._has_commanded = False  # whatever it was
 
     # -- the switch --------------------------------------------------------------------------
 
@@ -97,6 +97,11 @@ class CommandOutput:
     def may_command(self) -> bool:
         """Say whether torques go out as soon as the guard lets them."""
         return self.mode != OFF and self.guard.is_enabled
+
+    @property
+    def is_waiting(self) -> bool:
+        """Say whether torques would go out, had the ramp begun."""
+        return self.mode != OFF and self.guard.state is State.WAITING
 
     def start(self, now: float) -> None:
         """Begin with the switch as it is to be at the start."""
@@ -111,8 +116,9 @@ class CommandOutput:
 
     def _switch(self, on: bool, now: float) -> None:
         self.guard.enable(on, now)
-        if self.may_command and self.guard.state is State.WAITING:
-            self._send(np.zeros(len(self.joints)))  # is heard by the next joint state, or sent again
+        if self.is_waiting:
+            # It is heard by the next joint state, or sent again then.
+            self._send(np.zeros(len(self.joints)))
 
     def let_go(self, now: float) -> None:
         """Switch off with zeros: an effort controller would hold the last torque for ever."""
@@ -133,6 +139,7 @@ class CommandOutput:
 
     def take_over(self, before: CommandOutput, now: float) -> None:
         """Go on in place of another one: at once where the same joints are commanded."""
+        self._has_commanded = before._has_commanded
         was_on = before.guard.is_enabled
         is_same_arm = (before._model.joints, before.joints) == (self._model.joints, self.joints)
         if is_same_arm and OFF not in (before.mode, self.mode):
@@ -159,7 +166,7 @@ class CommandOutput:
             disagrees: whether the last cross-check failed.
             now: steady time [s].
         """
-        if not self.may_command or not self._has_listener():
+        if not self.may_command:
             return
         is_cut = False
         if self._drives_motors:
@@ -169,7 +176,8 @@ class CommandOutput:
             torque, gravity = (self._model.actuator_torques(tau) for tau in (within, gravity))
         command = self.guard.update(Sample(
             q=table.q, v=table.v, stamps=table.stamps, received=table.received,
-            torque=torque[self._order], gravity=gravity[self._order], disagrees=disagrees), now)
+            torque=torque[self._order], gravity=gravity[self._order], disagrees=disagrees,
+            heard=not self.is_waiting or bool(self._has_commanded and self._is_heard(0.0))), now)
         self.guard.saturated |= is_cut
         if command is not None:
             self._send(command.torque)
@@ -182,19 +190,6 @@ class CommandOutput:
         command = self.guard.tick(now)
         if command is not None:
             self._send(command.torque)
-
-    def _has_listener(self) -> bool:
-        """Say whether a controller hears from the first command on.
-
-        It takes the middleware up to seconds to find it, and a controller that joins in the
-        middle of a ramp gets a leap. So before the ramp there are zeros, until one is heard.
-        """
-        if self.guard.state is not State.WAITING:
-            return True
-        if self._has_commanded and self._is_heard(0.0):
-            return True
-        self._send(np.zeros(len(self.joints)))
-        return False
 
     def _send(self, torque: Array) -> None:
         self._message.data[:] = torque

@@ -177,6 +177,9 @@ def command_status(name: str, command: CommandOutput, topic: str,
         text = f'others publish on {topic}, too: {", ".join(others)}'
     elif command.may_command and guard.reason:
         level, text = DiagnosticStatus.ERROR, command_fault(command)
+    elif command.is_waiting:
+        level = DiagnosticStatus.WARN
+        text = f'waiting until every subscriber of {topic} has a zero, and there is one'
     elif command.may_command and guard.saturated:
         level, text = DiagnosticStatus.WARN, 'limits cut the torque'
         if command.effortless:

@@ -91,8 +91,8 @@ class ParameterSpec:
         elif (meant := _as(type(self.default), value)) is not None:
             return meant
         kind = self.type.name.lower().replace('_array', '[]')
-        raise InvalidArgumentError(f'parameter {self.name} must be of type {kind}, got '
-            f'{in_one_line(value)}')
+        raise InvalidArgumentError(
+            f'parameter {self.name} must be of type {kind}, got {in_one_line(value)}')
 
     def refusal(self, value: Any) -> str | None:
         """Return why a value of the right type cannot be taken, or None if it can."""
