@@ -31,6 +31,7 @@ from fault_graph import (
     OK,
     PATIENCE,
     RAMP,
+    STALL,
     TWO_LINK,
     Graph,
     Q,
@@ -353,7 +354,7 @@ def test_a_description_with_other_masses(arm: Graph) -> None:
         arm.describe(text)
         whole = arm.first(lambda one: one.is_whole(torque), since, 'the new gravity')  # noqa: B023
         assert whole.at - since < NEW_MODEL + BUSY
-        assert arm.record.longest_gap(since, arm.passes(0.1)) < NO_GAP + BUSY
+        assert arm.record.longest_gap(since, arm.passes(0.1)) < NO_GAP + STALL
         between = np.array([one.torque for one in arm.record.since(since)])
         lower, upper = np.minimum(GRAVITY, heavier), np.maximum(GRAVITY, heavier)
         assert (between >= lower - 1e-9).all() and (between <= upper + 1e-9).all()
@@ -370,7 +371,7 @@ def test_descriptions_that_are_garbage(arm: Graph) -> None:
         refused = arm.status(lambda status: 'the old one stays in force' in status.message,
                              since, part='lagdyn: model')
         assert refused.level == ERROR
-    assert arm.record.longest_gap(begin, time.monotonic()) < NO_GAP + BUSY
+    assert arm.record.longest_gap(begin, time.monotonic()) < NO_GAP + STALL
     goes_on(arm, begin)
     arm.describe(TWO_LINK)
     arm.status(lambda status: status.level == OK, time.monotonic(), part='lagdyn: model')

@@ -24,8 +24,8 @@ from ros_lagdyn.ros_node.messages import ArrayMessage
 from ros_lagdyn.ros_node.parameters import OFF, Values
 
 TICK = 0.01  # [s], between two looks at the time
-GOODBYE = 1.0  # [s], how long the last zeros are repeated to who does not answer
-GOODBYE_EVERY = 0.05  # [s]
+LET_GO = 1.0  # [s], how long the last zeros are repeated to who does not answer
+LET_GO_EVERY = 0.05  # [s]
 FULL_EFFORT_IN = 0.1  # [s], from zero: the slew rate where none is given
 
 
@@ -123,19 +123,19 @@ class CommandOutput:
     def let_go(self, now: float) -> None:
         """Switch off with zeros: an effort controller would hold the last torque for ever."""
         if self.may_command:
-            self._send(np.zeros(len(self.joints)))
+            self._let_go_until_heard()
         self.guard.enable(False, now)
 
-    def say_goodbye(self) -> None:
-        """Repeat the last command, zeros, until it is heard: the publisher is about to go.
+    def _let_go_until_heard(self) -> None:
+        """Repeat zeros until every controller has them; one that does not answer is dead.
 
-        A network that drops a message is told of it seconds later otherwise. After a second
-        without an answer the controller is taken for dead.
+        A middleware that is left alone may take seconds to notice that a message was lost, and
+        the publisher may be about to go.
         """
-        for _ in range(round(GOODBYE / GOODBYE_EVERY)):
-            if not self._has_commanded or self._is_heard(GOODBYE_EVERY) is not False:
-                return
+        for _ in range(round(LET_GO / LET_GO_EVERY)):
             self._send(np.zeros(len(self.joints)))
+            if self._is_heard(LET_GO_EVERY) is not False:
+                return
 
     def take_over(self, before: CommandOutput, now: float) -> None:
         """Go on in place of another one: at once where the same joints are commanded."""

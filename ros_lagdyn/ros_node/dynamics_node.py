@@ -238,8 +238,6 @@ class DynamicsNode(LifecycleNode):
 
     def _forget(self) -> None:
         self._stop_answering()
-        if self._pipeline is not None:
-            self._pipeline.outputs.command.say_goodbye()
         self._pipeline = None
         for subscription in self._inlets:
             self.destroy_subscription(subscription)
