@@ -26,6 +26,7 @@ from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from ros_lagdyn.joint_stops import joint_stops
+from ros_lagdyn.ros_node.command_output import LET_GO, LET_GO_EVERY
 
 Array = np.ndarray
 
@@ -128,7 +129,7 @@ def test_gravity_compensation_holds_both_arms_at_once_for_ten_seconds(
         assert moved.max() < STAY, stem
 
 
-def test_switched_off_it_sends_zeros_once_and_the_arm_falls(loop: Loop) -> None:
+def test_switched_off_it_sends_zeros_and_the_arm_falls(loop: Loop) -> None:
     """Within a second: it takes less than 0.2 s, the rest is for a busy machine."""
     pose = max(loop.poses, key=lambda q: abs(loop.model.gravity(q)).max())
     loop.place(pose)
@@ -138,9 +139,10 @@ def test_switched_off_it_sends_zeros_once_and_the_arm_falls(loop: Loop) -> None:
         start = stamp_of(loop.next_state(lambda state: not any(state.effort)))
         fallen = loop.next_state(lambda state: abs(np.array(state.position) - pose).max() > FALL)
     assert stamp_of(fallen) - start < SECOND
-    # Commands came until the zeros, none afterwards, though joint states did.
+    # Zeros came until one was heard, nothing afterwards, though joint states did.
     zeros = [list(command.data) == [0.0, 0.0] for command in commands]
-    assert zeros[-1] and sum(zeros) == 1
+    last = zeros[zeros.index(True):]
+    assert all(last) and len(last) <= LET_GO / LET_GO_EVERY
 
 
 def test_a_push_moves_the_compensated_arm_the_way_it_pushes(loop: Loop) -> None:

@@ -33,7 +33,7 @@ from fault_graph import (
 )
 from ros_graph import DEADLINE
 
-from ros_lagdyn.ros_node.command_output import GOODBYE
+from ros_lagdyn.ros_node.command_output import LET_GO
 
 if os.geteuid() != 0:
     pytest.skip('only root may make network namespaces', allow_module_level=True)
@@ -134,7 +134,7 @@ def test_the_last_zero_survives_a_short_cut(
         one.node.send(number)
         one.passes(SHORT_CUT)
         cable.mend()
-        assert one.node.wait(GOODBYE + BUSY) == 0
+        assert one.node.wait(LET_GO + BUSY) == 0
         one.first(lambda command: command.is_zero, since, 'zero')
         assert one.record.commands[-1].is_zero
         one.record.assert_sound()
@@ -148,7 +148,7 @@ def test_a_cut_does_not_keep_the_node_from_ending(cable: Cable, tmp_path: Path) 
         cable.cut()
         try:
             one.node.send(signal.SIGTERM)
-            assert one.node.wait(GOODBYE + BUSY) == 0
+            assert one.node.wait(LET_GO + BUSY) == 0
         finally:
             cable.mend()
         one.record.assert_sound()

@@ -31,10 +31,10 @@ from fault_graph import (
 )
 from ros_graph import NodeProcess
 
-from ros_lagdyn.ros_node.command_output import GOODBYE
+from ros_lagdyn.ros_node.command_output import LET_GO
 
 ENABLED = {'robot_description': TWO_LINK, 'command.enable_at_start': True}
-END = GOODBYE + BUSY  # [s], from a signal to the end
+END = LET_GO + BUSY  # [s], from a signal to the end
 ENDS = {'SIGINT': signal.SIGINT, 'SIGTERM': signal.SIGTERM}
 # Where an exception comes from, and after how many calls of it.
 MISTAKES = {

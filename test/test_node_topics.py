@@ -407,7 +407,7 @@ def test_actuation_that_cannot_be_is_refused(two_link: Rig) -> None:
 
 
 def test_command_in_another_order(spatial: Rig) -> None:
-    """Gravity or inverse dynamics, in the order of command.joints; zeros once when off."""
+    """Gravity or inverse dynamics, in the order of command.joints; zeros when off."""
     spatial.set(acceleration__source='zero')
     model, joints, order = spatial.model, ['joint3', 'joint1', 'joint2'], [2, 0, 1]
     for index in range(3):
@@ -424,7 +424,7 @@ def test_command_in_another_order(spatial: Rig) -> None:
     spatial.inbox['command'].clear()
     spatial.set(command__mode='off')
     spatial.probe.wait_for(lambda: spatial.inbox['command'], what='the last command')
-    assert [list(command.data) for command in spatial.inbox['command']] == [[0.0] * 3]
+    assert not any(any(command.data) for command in spatial.inbox['command'])
     spatial.answer(0, 'cross_check')
     spatial.never('command')
 

@@ -102,7 +102,7 @@ NODE_PARAMETERS = (
     ParameterSpec(
         name='command.mode', default='off', choices=COMMAND_MODES,
         description='Which torques go to ~/command; inverse_dynamics with acceleration.source '
-                    'estimate: those of acceleration 0. Switching off sends zeros once.'),
+                    'estimate: those of acceleration 0. Switching off sends zeros.'),
     ParameterSpec(
         name='command.enable_at_start', default=False,
         description='Whether commands are switched on at activation. False: ~/enable does it.'),
