@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import resource
+import statistics
 import time
 import traceback
 from collections import Counter
@@ -17,7 +19,8 @@ from fuzz.hostile import STEP, smallest
 from fuzz.session import Session, ros
 from ros_lagdyn.shipped_arms import STEMS, shipped_urdf
 
-STEPS = 5000  # of a session
+STEPS = 20_000  # of a session
+WARM = STEPS // 2  # after which all kinds have been there, and memory should stay as it is
 LOOK_UP = 64  # steps between two looks whether the node has been shut down for good
 # Arms of the sessions in turn: the more joints and motors, the more there is to spoil.
 ARMS = ('two_link', 'five_bar', 'spatial_3r', 'two_link', 'two_link_remote', 'spherical_pendulum',
@@ -33,17 +36,18 @@ class Result:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     slowest: float = 0.0  # [s] of processor time, of a step
-    memory: list[float] = field(default_factory=list)  # [MB], after each session
+    memory: list[float] = field(default_factory=list)  # [MB], at the end of each session
+    growths: list[float] = field(default_factory=list)  # [bytes] per message of each session
     counts: Counter[str] = field(default_factory=Counter)
     fault: str = ''  # what went wrong, with the smallest steps found that show it
 
     @property
     def growth(self) -> float:
-        """How much memory has grown per message [bytes], once all arms have been there twice."""
-        warm = 2 * len(ARMS)
-        if len(self.memory) < 2 * warm:
-            return 0.0
-        return 1e6 * (self.memory[-1] - self.memory[warm]) / (STEPS * (len(self.memory) - warm))
+        """How much memory one more message takes [bytes]: in most sessions no more than this.
+
+        Between sessions there are other nodes, which is none of a message's doing.
+        """
+        return statistics.median(self.growths) if self.growths else 0.0
 
 
 def memory() -> float:
@@ -86,6 +90,7 @@ class Player:
         self._random = random.Random(seed)
         self._number = 0
         self._session: Session | None = None
+        self._when_warm = 0.0  # [MB]
         self._done: list[bytes] = []  # steps of the session
         self._began = time.monotonic(), time.process_time()
 
@@ -114,6 +119,8 @@ class Player:
                 begin = time.process_time()
                 self._session.step(step)
                 result.slowest = max(result.slowest, time.process_time() - begin)
+                if len(self._done) == WARM:
+                    self._when_warm = memory()
                 if len(self._done) % LOOK_UP == 0 and self._session.has_ended:
                     break
         except Exception:
@@ -135,6 +142,10 @@ class Player:
                 self.result.fault = self.result.fault or self._explain(
                     self._urdf, self._start, self._done)
             self.result.memory.append(memory())
+            if len(self._done) >= STEPS:
+                self.result.growths.append(
+                    1e6 * (self.result.memory[-1] - self._when_warm) / (STEPS - WARM))
+            gc.collect()  # nodes of rclpy are held by themselves
         self._note()
 
     def _note(self) -> None:

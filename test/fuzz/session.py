@@ -33,11 +33,13 @@ from ros_lagdyn.live_model import gravity_in_root, tip_frame
 from ros_lagdyn.ros_node import dynamics_node, fast_lane, pipeline
 from ros_lagdyn.ros_node.dynamics_node import DynamicsNode
 from ros_lagdyn.ros_node.node_parameters import COMMAND_MODES
+from ros_lagdyn.term_scales import TermScales
 from ros_lagdyn.urdf_model import arm_from_slim_urdf
 from ros_lagdyn.urdf_text import slim_urdf, with_payload
 
 START = 1_800_000_000 * SECOND  # [ns]
 ROUNDING = 1e-10  # relative: engines that differ by rounding alone stay below 1e-12
+ROUNDING_OF_ANGLES = 1e-14  # [1/rad], 50 times that of a double
 TRIES = 6  # of a valid joint state: up to four in a row may be behind stamps that were ahead
 JOINT_TOPICS = ('inverse_dynamics', 'gravity_compensation', 'coriolis', 'residual',
                 'actuator_torques')
@@ -130,14 +132,20 @@ class Session:
         if source.below(2):
             parameters['command.max_slew'] = [source.pick((0.1, 10.0, 1e12)) for _ in joints]
         try:
-            self.node = Node(context=context, enable_rosout=False, parameter_overrides=[
-                Parameter(name, value=value) for name, value in parameters.items()])
+            # In a namespace of its own: a service of rclpy's lives until it is garbage.
+            self.node = Node(
+                context=context, namespace='fuzz', enable_rosout=False, parameter_overrides=[
+                    Parameter(name, value=value) for name, value in parameters.items()])
             self.node.get_logger().set_level(LoggingSeverity.FATAL)
             # Parameters of rclpy's own are none of this package.
             self._services = {one.srv_name.rsplit('/', 1)[-1]: one for one in self.node.services}
-            self._be_active()
         except BaseException:
             self._patched.__exit__(None, None, None)
+            raise
+        try:
+            self._be_active()
+        except BaseException:
+            self.close()
             raise
 
     def close(self) -> None:
@@ -146,8 +154,8 @@ class Session:
             self.node.close()
             if self._command[1].any():
                 raise WrongError(f'the last command is {self._command[1]}')
-            self.node.destroy_node()
         finally:
+            self.node.destroy_node()
             self._patched.__exit__(None, None, None)
 
     # -- steps -----------------------------------------------------------------------------------
@@ -206,6 +214,8 @@ class Session:
         hopeless = is_hopeless(message, self._arm.joints)
         answered = self._answer(message)
         self.counts['joint states answered' if answered else 'joint states refused'] += 1
+        if answered:
+            self._pushes()  # what is too old now is forgotten, even if the timeout grows
         if hopeless and answered:
             raise WrongError(f'answered, though it should be refused: {message}')
 
@@ -319,11 +329,15 @@ class Session:
         if pushes:
             torque = torque - forced.external(wished[0], pushes)
         self._same('position', answer.position, wished[0])
-        self._same('torque', answer.effort, torque)
+        # Of a reference of 1e9 rad, a cosine knows seven digits.
+        digits = ROUNDING + ROUNDING_OF_ANGLES * float(abs(wished[0]).max())
+        rounding = digits * (float(self._scales.torque(wished[1][None], wished[2][None]).max())
+                             + sum(sum(map(abs, push.force + push.torque)) for push in pushes))
+        self._same('torque', answer.effort, torque, rounding)
         self._same('residual', found['residual'].effort, 1.0 - (
             torque if self._value('acceleration.source') != 'reference' else self._torque_at(
                 dynamics, forced, q, v, wished[2], pushes))
-            + (g if self._value('residual.gravity_subtracted') else 0.0))
+            + (g if self._value('residual.gravity_subtracted') else 0.0), rounding)
 
     def _torque_at(self, dynamics: Any, forced: Any, q: Any, v: Any, a: Any, pushes: Any) -> Any:
         torque = dynamics.inverse_dynamics(q, v, a)
@@ -373,15 +387,14 @@ class Session:
             forced = ForcedDynamics(dynamics, viscous=values['friction.viscous'] or None,
                                     coulomb=values['friction.coulomb'] or None)
             self._known, self._engines = key, (dynamics, forced)
+            self._scales = TermScales(dynamics)
         return self._engines
 
     @staticmethod
-    def _same(what: str, found: Any, expected: Any) -> None:
+    def _same(what: str, found: Any, expected: Any, rounding: float = 0.0) -> None:
         expected = np.asarray(expected)
-        scale = max(1.0, float(abs(expected).max()))
-        # A reference may ask for 1e9 rad, whose cosine knows seven digits.
-        rounding = ROUNDING if scale < 1e6 else 1e-4
-        if not (abs(np.asarray(found) - expected) <= rounding * scale).all():
+        rounding = max(rounding, ROUNDING * max(1.0, float(abs(expected).max())))
+        if not (abs(np.asarray(found) - expected) <= rounding).all():
             raise WrongError(f'{what} is {np.asarray(found)}, but must be {expected}')
 
     # -- what comes out --------------------------------------------------------------------------
@@ -495,6 +508,7 @@ class Session:
                 response = service.callback(request, service.srv_type.Response())
                 if not response.success:
                     raise WrongError(f'not {transition} while {state}: {self._fault()}')
+                self._reference, self._wrenches = (-inf, None), {}  # from before the activation
 
     def _fault(self) -> str:
         return str(getattr(self.node, '_fault', ''))
