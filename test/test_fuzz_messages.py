@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
+import subprocess
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -56,13 +61,47 @@ TOPICS = {
 OURS = {spec.name for spec in NODE_PARAMETERS}
 
 
+_seen: list[str] | None = None
+PROCESSES = ('os.exec', 'os.spawn', 'os.posix_spawn', 'os.system', 'os.fork', 'subprocess',
+             'os.remove', 'os.rename', 'socket', 'urllib', 'http', 'pty')
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    if _seen is None:
+        return
+    if event == 'open' and isinstance(arguments[0], str):
+        _seen.append(f'open {arguments[0]}')
+    elif event.startswith(PROCESSES):
+        _seen.append(event)
+
+
+sys.addaudithook(_audit)  # cannot be taken away
+
+
+@contextmanager
+def audited() -> Iterator[list[str]]:
+    """Note the files that Python opens or removes, and processes and sockets that it makes."""
+    global _seen
+    _seen = seen = []
+    try:
+        yield seen
+    finally:
+        _seen = None
+
+
 # -- in this process ---------------------------------------------------------------------------
 
 
 def test_a_sample_of_hostile_messages_in_this_process() -> None:
     """Real callbacks, caught outputs: see fuzz/session.py for what is judged."""
-    result = run(SAMPLE, seed=20261118)
+    run(1, seed=0)  # what is imported when the first node starts
+    with audited() as seen:
+        result = run(SAMPLE, seed=20261118, session=SAMPLE // 8)
     assert not result.fault, result.fault
+    assert not [event for event in seen if not event.startswith('open ')]
+    opened = {Path(event.removeprefix('open ')) for event in seen} - {Path('/proc/self/statm')}
+    # The arms of the sessions, and code that is imported late.
+    assert {path.suffix for path in opened} <= {'.urdf', '.py', '.pyc', '.so'}, opened
     assert result.sent >= SAMPLE
     for kind in ('joint states refused', 'joint states answered', 'references refused',
                  'wrenches refused', 'requests', 'commands', 'valid joint states'):
@@ -292,6 +331,42 @@ def test_the_simulator_survives_requests_as_well(tmp_path: Path) -> None:
             if kind is not ChangeState and 'payload' not in str(request):
                 probe.call(kind, f'~/{name}', request)
         probe.first(states)
+
+
+BARE_NODE = """
+import sys, rclpy
+rclpy.init()
+node = rclpy.create_node('bare')
+print('ready', flush=True)
+sys.stdin.read()
+"""
+
+
+def sockets(pid: int) -> Counter[str]:
+    """Return how many sockets of each kind a process has."""
+    inodes = set()
+    for link in Path(f'/proc/{pid}/fd').iterdir():
+        with suppress(OSError):
+            inodes.add(re.sub(r'\D', '', os.readlink(link)))
+    found: Counter[str] = Counter()
+    for kind in ('tcp', 'tcp6', 'udp', 'udp6'):
+        with suppress(FileNotFoundError):  # a machine without IPv6
+            lines = Path(f'/proc/{pid}/net/{kind}').read_text(encoding='ascii').splitlines()[1:]
+            found[kind] += sum(line.split()[9] in inodes for line in lines)
+    return +found
+
+
+def test_the_node_has_no_sockets_but_those_of_ros(robot: Robot) -> None:
+    """As many of each kind as a node that does nothing."""
+    with subprocess.Popen([sys.executable, '-c', BARE_NODE], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as bare:
+        assert bare.stdout is not None and bare.stdin is not None
+        assert bare.stdout.readline() == b'ready\n'
+        expected = sockets(bare.pid)
+        bare.stdin.close()
+        assert bare.wait(DEADLINE) == 0
+    assert expected
+    assert sockets(robot.process.process.pid) == expected
 
 
 # -- over DDS ----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from fuzz.urdfs import LITTLE, QUICK, Loader, Mutants
 from shipped import ENGINES, text_of
 from test_bad_input import BOMB, GOOD, INERTIAL, change, many
 
+from ros_lagdyn.closed_form import compiled
+from ros_lagdyn.dynamics import load_dynamics
 from ros_lagdyn.live_model import LiveModel, Settings
 from ros_lagdyn.urdf_model import MAX_MOVING_JOINTS
 
@@ -161,6 +164,19 @@ def test_no_parser_opens_what_a_text_names(engine: str, tmp_path: Path) -> None:
                  f'<!DOCTYPE r [<!ENTITY f SYSTEM "file://{pipe}">]>'
                  + GOOD.replace('</robot>', '&f;</robot>')):
         loaded_apart(text, engine)
+
+
+def test_nothing_of_a_description_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled is a formula of this package: of the arm it has numbers, and no text."""
+    sources: list[str] = []
+    monkeypatch.setattr(compiled, 'compile', lambda source, *more: (
+        sources.append(str(source)), compile(source, *more))[1], raising=False)
+    word = "__import__('os').abort()"
+    for name in ('joint1', 'joint2', 'link1', 'link2', 'two_link'):
+        arm = load_dynamics(text_of('two_link').replace(f'"{name}"', f'"{word}"'), 'closed_form')
+        arm.all_terms([0.1, 0.2], [0.3, 0.4])
+    assert sources
+    assert not any('os' in re.findall(r'\w+', source) for source in sources)
 
 
 def test_what_is_opened_would_be_seen(tmp_path: Path) -> None:

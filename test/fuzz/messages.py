@@ -61,7 +61,7 @@ def urdf_of(session: int) -> str:
     return Path(shipped_urdf(ARMS[session % len(ARMS)])).read_text(encoding='utf-8')
 
 
-def run(count: int, seed: int, *, seconds: float = float('inf'),
+def run(count: int, seed: int, *, seconds: float = float('inf'), session: int = STEPS,
         progress: Callable[[Result], None] = lambda result: None) -> Result:
     """Send so many hostile messages, or for so long; stop at the first fault.
 
@@ -69,13 +69,14 @@ def run(count: int, seed: int, *, seconds: float = float('inf'),
         count: of messages.
         seed: the same one sends the same messages.
         seconds: most that it may take.
+        session: steps of one.
         progress: called after each session.
     """
     with ros() as context:
         player = Player(context, seed)
         end = time.monotonic() + seconds
         while player.result.sent < count and time.monotonic() < end and not player.result.fault:
-            player.play(player.steps())
+            player.play(player.steps(min(session, count - player.result.sent)))
             progress(player.result)
         return player.result
 
@@ -94,9 +95,9 @@ class Player:
         self._done: list[bytes] = []  # steps of the session
         self._began = time.monotonic(), time.process_time()
 
-    def steps(self) -> Iterator[bytes]:
+    def steps(self, count: int) -> Iterator[bytes]:
         """Yield the steps of a session."""
-        for _ in range(STEPS):
+        for _ in range(count):
             yield self._random.randbytes(STEP)
 
     def play(self, steps: Iterator[bytes]) -> None:
