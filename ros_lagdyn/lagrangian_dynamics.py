@@ -143,8 +143,8 @@ def _sum_of_products(left: Array, right: Array) -> Array:
 
 def _in_one_row(vectors: Array) -> Array:
     """Return (N, bodies, n, 3) as (N, n, bodies * 3)."""
-    count, _, size, _ = vectors.shape
-    return np.swapaxes(vectors, 1, 2).reshape(count, size, -1)
+    count, bodies, size, _ = vectors.shape
+    return np.swapaxes(vectors, 1, 2).reshape(count, size, 3 * bodies)
 
 
 def _sum_of_derivative_products(derivative: Array, columns: Array) -> Array:

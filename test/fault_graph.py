@@ -199,7 +199,7 @@ class Graph:
         if has_driver:
             self.drive()
             self.driver = self.start_driver()
-        path = folder / 'record.jsonl'
+        path = folder / f'record_{time.monotonic_ns()}.jsonl'  # of this try alone
         path.touch()
         self.record = Record(path)
         self.controller = self.process(
@@ -387,9 +387,10 @@ def again_if_the_machine_stalls(make_ready: Callable[[Graph], None] = lambda arm
                         if 'arm' in given:
                             given['arm'].record.assert_sound()
                         return
-                    except AssertionError:
+                    except AssertionError as error:
                         if not tries_left or stalls.longest < STALL:
                             raise
+                        print(f'again, the machine stood still for {stalls.longest:.2f} s: {error}')
 
         return tried
 
