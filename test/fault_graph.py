@@ -390,7 +390,7 @@ def again_if_the_machine_stalls(make_ready: Callable[[Graph], None] = lambda arm
                     except AssertionError as error:
                         if not tries_left or stalls.longest < STALL:
                             raise
-                        print(f'again, the machine stood still for {stalls.longest:.2f} s: {error}')
+                        print(f'again, the machine stood still for {stalls.longest:.2f} s:', error)
 
         return tried
 
