@@ -21,10 +21,10 @@ Time is steady, in seconds; torques are in the order of the commanded joints [Nm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import inf, isfinite
+from math import inf, isfinite, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -120,6 +120,7 @@ class GuardLimits(NamedTuple):
     max_slew: Array  # (m,) [Nm/s] or [N/s]
     max_velocity: Array  # (n,) [rad/s] or [m/s]
     fresh_joints: Sequence[int]  # indices of the arm's joints whose age counts
+    turning_joints: Collection[int] = ()  # indices of those that may start again after a turn
 
 
 class Sample(NamedTuple):
@@ -181,6 +182,7 @@ class CommandGuard:
         self._max_slew = np.minimum(limits.max_slew, UNLIMITED)
         self._fastest = settings.velocity_factor * limits.max_velocity
         self._fresh = list(limits.fresh_joints)
+        self._turning = frozenset(limits.turning_joints)
         self._zeros = np.zeros(len(limits.max_effort))
         # A limit that was lowered counts at once: the way down from here starts within it.
         self._sent = _clip(self._sent, -self._max_effort, self._max_effort)
@@ -260,6 +262,8 @@ class CommandGuard:
         jumped = False
         for j, fastest in enumerate(self._fastest.tolist()):
             way = abs(float(sample.q[j]) - float(q[j]))
+            if way > pi and j in self._turning:
+                way = min(way % (2.0 * pi), -way % (2.0 * pi))
             if way <= SLACK and not self._spent[j]:
                 continue
             # Messages may be held up and come in a burst, stamps may be nonsense: the longer
@@ -268,7 +272,7 @@ class CommandGuard:
             seconds = max(sample.received[j] - received[j], step if step <= LONGEST_STEP else 0.0)
             needed = 0.0 if way <= SLACK else way / fastest if fastest else inf
             spent = max(self._spent[j] + needed - seconds, 0.0)
-            if spent > JITTER:
+            if not spent <= JITTER:  # nor is it a number, where positions are beyond all sense
                 jumped, spent = True, 0.0
             self._spent[j] = spent
         return jumped

@@ -276,6 +276,30 @@ def test_the_resolution_of_an_encoder_is_no_jump_more_than_that_is() -> None:
     assert bench.send(1e-9).reason == POSITION_JUMP
 
 
+def test_a_continuous_joint_may_be_counted_from_pi_to_minus_pi() -> None:
+    """And no other joint, nor may it jump by half a turn."""
+    bench = Bench()
+    bench.guard.use(GuardSettings(), LIMITS._replace(turning_joints=[1]))
+    bench.q = np.array([0.3, np.pi - 1e-3])
+    bench.follow()
+    bench.q = np.array([0.3, -np.pi + 1e-3])
+    assert bench.send().reason == ''
+    bench.q = np.array([0.3, 0.0])
+    assert bench.send().reason == POSITION_JUMP
+    bench.run(1.0)
+    bench.q = np.array([0.3 + 2.0 * np.pi, 0.0])
+    assert bench.send().reason == POSITION_JUMP
+
+
+def test_positions_beyond_all_sense_are_a_jump() -> None:
+    bench = Bench()
+    bench.guard.use(GuardSettings(), LIMITS._replace(turning_joints=[0, 1]))
+    bench.q = np.array([1e308, 0.0])
+    bench.follow()
+    bench.q = np.array([-1e308, 0.0])
+    assert bench.send().reason == POSITION_JUMP
+
+
 def test_a_jump_is_noticed_behind_a_position_that_is_none() -> None:
     """What is no number is not what the next position is compared with."""
     bench = Bench().follow()
