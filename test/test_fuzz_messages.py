@@ -104,7 +104,7 @@ def test_a_sample_of_hostile_messages_in_this_process() -> None:
     assert {path.suffix for path in opened} <= {'.urdf', '.py', '.pyc', '.so'}, opened
     assert result.sent >= SAMPLE
     for kind in ('joint states refused', 'joint states answered', 'references refused',
-                 'wrenches refused', 'requests', 'commands', 'valid joint states'):
+                 'wrenches refused', 'requests', 'commands of torque', 'valid joint states'):
         assert result.counts[kind] > 100, result.counts
 
 

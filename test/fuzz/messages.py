@@ -21,6 +21,7 @@ from ros_lagdyn.shipped_arms import STEMS, shipped_urdf
 
 STEPS = 20_000  # of a session
 WARM = STEPS // 2  # after which all kinds have been there, and memory should stay as it is
+ENOUGH = 8  # sessions to judge by: each arm once
 LOOK_UP = 64  # steps between two looks whether the node has been shut down for good
 # Arms of the sessions in turn: the more joints and motors, the more there is to spoil.
 ARMS = ('two_link', 'five_bar', 'spatial_3r', 'two_link', 'two_link_remote', 'spherical_pendulum',
@@ -47,7 +48,7 @@ class Result:
 
         Between sessions there are other nodes, which is none of a message's doing.
         """
-        return statistics.median(self.growths) if self.growths else 0.0
+        return statistics.median(self.growths) if len(self.growths) >= ENOUGH else 0.0
 
 
 def memory() -> float:
