@@ -105,8 +105,6 @@ class Messages:
         from fuzz.hostile import STEP
 
         end = time.monotonic() + self._options.seconds
-        context = self._messages.ros().__enter__()
-        player = self._messages.Player(context, self._options.seed)
         queue: list[bytes] = []
 
         def steps() -> Iterator[bytes]:
@@ -120,12 +118,13 @@ class Messages:
             self._lines.progress(self._line(result))
             if result.fault or result.sent >= self._options.count or time.monotonic() > end:
                 player.end()
-                code = self._close(result)
-                os._exit(code)
+                os._exit(self._close(result))
 
         generator = random.Random(self._options.seed)
-        fuzz(one, [generator.randbytes(16 * STEP) for _ in range(50)], self._options.seed,
-             longest=64 * STEP)
+        with self._messages.ros() as context:
+            player = self._messages.Player(context, self._options.seed)
+            fuzz(one, [generator.randbytes(16 * STEP) for _ in range(50)], self._options.seed,
+                 longest=64 * STEP)
         return 1
 
     @staticmethod
@@ -138,7 +137,7 @@ class Messages:
         say = self._lines.say
         for name, count in sorted(result.counts.items()):
             say(f'{count:>9} {name}')
-        say(self._line(result) + f' (at first {result.memory[0]:.0f} MB, {result.growth:+.1f} '
+        say(self._line(result) + f' (at first {(result.memory or [0.0])[0]:.0f} MB, {result.growth:+.1f} '
             f'bytes per message); {result.cpu_seconds:.0f} s of processor time, slowest message '
             f'{1e3 * result.slowest:.0f} ms of it; seed {self._options.seed}')
         if not result.fault and result.growth > MOST_GROWTH:
