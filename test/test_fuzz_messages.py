@@ -179,6 +179,22 @@ def test_what_many_names_leave_behind_is_little() -> None:
         session.close()
 
 
+def test_a_fault_of_our_own_is_no_bad_request() -> None:
+    """It goes on and ends the node, with zeros; only what rclpy raises by itself is refused."""
+    def broken(values: Any) -> None:
+        raise ValueError('a mistake')
+
+    with ros() as context:
+        session = Session(context, text_of(ARM), bytes(STEP))
+        session.node._declared.accept = broken
+        request = SetParameters.Request(parameters=[parameter('tool_frame', 4)])
+        with pytest.raises(ValueError, match='a mistake'):
+            session._call('set_parameters', request)
+        request.parameters[0].value.type = 200
+        assert not session._call('set_parameters', request).results
+        session.close()
+
+
 # -- requests ----------------------------------------------------------------------------------
 
 

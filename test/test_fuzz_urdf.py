@@ -20,7 +20,7 @@ from ros_lagdyn.dynamics import load_dynamics
 from ros_lagdyn.live_model import LiveModel, Settings
 from ros_lagdyn.urdf_model import MAX_MOVING_JOINTS
 
-MUTANTS = 800
+MUTANTS = 400
 # Of the machine, not of the arm: what numpy and Pinocchio take when they are imported.
 DEADLINE = 60.0  # [s]
 

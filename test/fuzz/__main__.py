@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 PROGRESS = 10.0  # [s] between two lines
 MOST_GROWTH = 16.0  # [bytes] of memory per message: less than the smallest object of Python
+CORPUS = tempfile.TemporaryDirectory(prefix='ros_lagdyn_fuzz_')
 LONGEST_TEXT = 200_000  # characters that the guided fuzzer makes
 
 
@@ -118,7 +119,7 @@ class Messages:
             self._lines.progress(self._line(result))
             if result.fault or result.sent >= self._options.count or time.monotonic() > end:
                 player.end()
-                os._exit(self._close(result))
+                leave(self._close(result))
 
         generator = random.Random(self._options.seed)
         with self._messages.ros() as context:
@@ -137,7 +138,8 @@ class Messages:
         say = self._lines.say
         for name, count in sorted(result.counts.items()):
             say(f'{count:>9} {name}')
-        say(self._line(result) + f' (at first {(result.memory or [0.0])[0]:.0f} MB, {result.growth:+.1f} '
+        at_first = (result.memory or [0.0])[0]
+        say(f'{self._line(result)} (at first {at_first:.0f} MB, {result.growth:+.1f} '
             f'bytes per message); {result.cpu_seconds:.0f} s of processor time, slowest message '
             f'{1e3 * result.slowest:.0f} ms of it; seed {self._options.seed}')
         if not result.fault and result.growth > MOST_GROWTH:
@@ -184,7 +186,7 @@ class Urdfs:
         def one(data: bytes) -> None:
             fault = self._load(data.decode('utf-8', 'replace'))
             if fault or self._is_over():
-                os._exit(self._close(fault))
+                leave(self._close(fault))
 
         def mutate(data: bytes, longest: int, seed: int) -> bytes:
             if seed % 4 == 0:
@@ -243,13 +245,18 @@ def fuzz(one: Any, corpus: list[bytes], seed: int, *, longest: int, **more: Any)
     """Let atheris call `one` with what reaches new code, for ever."""
     import atheris
 
-    with tempfile.TemporaryDirectory() as folder:
-        for number, data in enumerate(corpus):
-            (Path(folder) / f'{number}').write_bytes(data)
-        atheris.Setup([
-            'fuzz', f'-seed={seed}', f'-max_len={longest}', '-timeout=60', '-rss_limit_mb=4000',
-            f'-artifact_prefix={tempfile.gettempdir()}/', '-verbosity=0', folder], one, **more)
-        atheris.Fuzz()
+    for number, data in enumerate(corpus):
+        (Path(CORPUS.name) / f'{number}').write_bytes(data)
+    atheris.Setup([
+        'fuzz', f'-seed={seed}', f'-max_len={longest}', '-timeout=60', '-rss_limit_mb=4000',
+        f'-artifact_prefix={tempfile.gettempdir()}/', '-verbosity=0', CORPUS.name], one, **more)
+    atheris.Fuzz()
+
+
+def leave(code: int) -> None:
+    """End the process from inside of what atheris calls: it lets no exception through."""
+    CORPUS.cleanup()
+    os._exit(code)
 
 
 if __name__ == '__main__':
