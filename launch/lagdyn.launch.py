@@ -124,6 +124,17 @@ def generate_launch_description() -> LaunchDescription:
                         'command.enable_at_start': ParameterValue(
                             LaunchConfiguration('simulator'), value_type=bool
                         ),
+                        # A busy machine is silent for longer than a robot may be.
+                        'command.timeout': ParameterValue(
+                            PythonExpression(
+                                [
+                                    "0.5 if '",
+                                    LaunchConfiguration('simulator'),
+                                    "' == 'true' else 0.05",
+                                ]
+                            ),
+                            value_type=float,
+                        ),
                         'markers.enabled': ParameterValue(
                             LaunchConfiguration('rviz'), value_type=bool
                         ),

@@ -151,8 +151,12 @@ class CommandGuard:
     Attributes:
         state: what it does now.
         reason: of the fault that lasts, or empty.
-        faults: how often each of REASONS began.
+        culprit: index of the arm's joint whose fault it is, or None.
+        measured: what is wrong with it: its age [s], its way since the last joint state [rad] or
+            [m], or its velocity.
+        faults: how many faults had each of REASONS; one that changes its reason counts for both.
         saturated: whether a limit cut the last command.
+        held_back: whether the slew rate did.
     """
 
     def __init__(self, settings: GuardSettings, limits: GuardLimits) -> None:
@@ -160,7 +164,10 @@ class CommandGuard:
         self.state = State.OFF
         self.reason = ''
         self.faults = dict.fromkeys(REASONS, 0)
-        self.saturated = False
+        self.saturated = self.held_back = False
+        self.culprit: int | None = None
+        self.measured = 0.0
+        self._reasons: set[str] = set()  # of the fault that lasts
         self._sent = np.zeros(len(limits.max_effort))  # the last command
         self._sent_at = inf  # before the first, no time has passed
         self._torque = self._gravity = self._left_with = self._sent
@@ -168,6 +175,7 @@ class CommandGuard:
         self._last: tuple[Array, list[int], list[float]] | None = None  # q, stamps, received
         self._spent = [0.0] * len(limits.max_velocity)  # [s] of the jitter, by each joint
         self._oldest = -inf  # when the oldest of the fresh joints was received
+        self._oldest_joint: int | None = None
         self._wrong_at = -inf  # when something was wrong last
         self._ticked = -inf  # when the last tick was
         self._was_held_up = False  # and the last tick overlooked silence for that
@@ -201,7 +209,8 @@ class CommandGuard:
             self._oldest = now
         self._happen(Event.ENABLE if on else Event.DISABLE, now)
         if not self.is_enabled:
-            self.reason, self.saturated = '', False
+            self._end_fault()
+            self.saturated = self.held_back = False
             self._sent = self._zeros
             self._sent_at = now
 
@@ -209,7 +218,8 @@ class CommandGuard:
 
     def update(self, sample: Sample, now: float) -> Command | None:
         """Take what was computed for a joint state; return the command, None where none is due."""
-        self._oldest = min(sample.received[joint] for joint in self._fresh)
+        self._oldest_joint = min(self._fresh, key=sample.received.__getitem__)
+        self._oldest = sample.received[self._oldest_joint]
         wrong = self._wrong_with(sample, now)
         if not wrong:
             self._torque, self._gravity = sample.torque.copy(), sample.gravity.copy()
@@ -232,23 +242,33 @@ class CommandGuard:
         stale = now - self._oldest > self.settings.timeout
         if not stale and self.state in (State.RAMPING, State.FOLLOWING):
             return None  # the next joint state brings the next command
-        return self._command(STALE if stale else '', now)
+        return self._command(self._stale(now) if stale else '', now)
 
     def _wrong_with(self, sample: Sample, now: float) -> str:
         """Return the reason why a sample cannot be trusted, or ''."""
         self._disagrees_since = min(self._disagrees_since, now) if sample.disagrees else inf
         if now - self._oldest > self.settings.timeout:
-            return STALE
+            return self._stale(now)
         for numbers in (sample.torque, sample.gravity, sample.q, sample.v):
             if not all(map(isfinite, numbers.tolist())):  # numpy's takes several times as long
-                return NOT_FINITE
+                return self._blame(NOT_FINITE)
         if self._jumped(sample):
             return POSITION_JUMP
-        if (abs(sample.v) > self._fastest).any():
-            return TOO_FAST
+        excess = abs(sample.v) - self._fastest
+        if (excess > 0.0).any():
+            joint = int(excess.argmax())
+            return self._blame(TOO_FAST, joint, float(sample.v[joint]))
         if now - self._disagrees_since > self.settings.patience:
-            return CROSS_CHECK
+            return self._blame(CROSS_CHECK)
         return ''
+
+    def _stale(self, now: float) -> str:
+        return self._blame(STALE, self._oldest_joint, now - self._oldest)
+
+    def _blame(self, reason: str, joint: int | None = None, measured: float = 0.0) -> str:
+        """Note whose fault it is, and return the reason."""
+        self.culprit, self.measured = joint, measured
+        return reason
 
     def _jumped(self, sample: Sample) -> bool:
         """Say whether a joint is where no velocity below the limit can have brought it.
@@ -274,6 +294,7 @@ class CommandGuard:
             spent = max(self._spent[j] + needed - seconds, 0.0)
             if not spent <= JITTER:  # nor is it a number, where positions are beyond all sense
                 jumped, spent = True, 0.0
+                self._blame(POSITION_JUMP, j, way)
             self._spent[j] = spent
         return jumped
 
@@ -291,20 +312,22 @@ class CommandGuard:
         if self.state is not State.STOPPED:  # zero at once needs no gentle way
             # After a longer silence a step is no larger than after the longest that is allowed.
             step = self._max_slew * min(max(now - self._sent_at, 0.0), self.settings.timeout)
-            limited = _clip(limited, self._sent - step, self._sent + step)
+            wanted, limited = limited, _clip(limited, self._sent - step, self._sent + step)
+            self.held_back = bool((limited != wanted).any())
         self._sent, self._sent_at = limited, now
         return Command(limited, self.state, self.reason, self.saturated)
 
     def _judge(self, wrong: str, now: float, sample: Sample | None) -> None:
         """Let a fault, its end, and the end of a time change the state."""
         if wrong:
-            if wrong != self.reason:
+            if wrong not in self._reasons:
+                self._reasons.add(wrong)
                 self.faults[wrong] += 1
-                self.reason = wrong
+            self.reason = wrong
             self._wrong_at = now
             self._happen(POLICIES[self.settings.policy], now)
         elif sample is not None and now - self._wrong_at >= SOUND_FOR:
-            self.reason = ''
+            self._end_fault()
             # A controller that hears nothing before the middle of a ramp would get a leap.
             if sample.heard or self.state is not State.WAITING:
                 self._happen(Event.SOUND, now)
@@ -316,6 +339,10 @@ class CommandGuard:
         # Also right after it was held: fade_time may be 0.
         if self.state is State.FADING and now - self._entered >= self.settings.fade_time:
             self._happen(Event.FADED, now)
+
+    def _end_fault(self) -> None:
+        self.reason, self.culprit = '', None
+        self._reasons.clear()
 
     def _happen(self, event: Event, now: float) -> None:
         after = TRANSITIONS.get((self.state, event))

@@ -240,6 +240,57 @@ def test_a_fault_has_its_reason_and_its_policy(case: int, policy: str) -> None:
         assert command.torque.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize(('reason', 'changes', 'culprit', 'measured'), [
+    (TOO_FAST, {'v': np.array([-2.9, -5.0])}, 1, -5.0),
+    (POSITION_JUMP, {'q': np.array([0.3, 0.6])}, 1, 1.0),
+    (CROSS_CHECK, {'disagrees': True}, None, 0.0),
+])
+def test_a_fault_says_whose_it_is_and_what_was_measured(
+        reason: str, changes: dict[str, object], culprit: int | None, measured: float) -> None:
+    bench = Bench(patience=0.0).follow()
+    bench.send(**changes)
+    bench.send(**changes)
+    guard = bench.guard
+    if reason == POSITION_JUMP:  # the next one is where it was before, so it is no jump
+        assert guard.faults[reason] == 1
+    else:
+        assert guard.reason == reason
+    assert (guard.culprit, guard.measured) == (culprit, pytest.approx(measured))
+    bench.run(1.0)
+    assert guard.culprit is None
+
+
+def test_silence_says_which_joint_is_silent_and_for_how_long() -> None:
+    bench = Bench(timeout=0.05).follow()
+    bench.send(received=[bench.now, bench.now - 0.03])
+    bench.silence(0.05)
+    assert (bench.guard.reason, bench.guard.culprit) == (STALE, 1)
+    assert bench.guard.measured == pytest.approx(0.03 + 0.05 + STEP)
+
+
+def test_a_fault_that_changes_its_reason_to_and_fro_counts_once_for_each() -> None:
+    bench = Bench().follow()
+    for _ in range(20):
+        bench.send(v=np.full(2, 9.0))
+        bench.q = bench.q + 1.0
+        bench.send()
+    counts = {reason: count for reason, count in bench.guard.faults.items() if count}
+    assert counts == {TOO_FAST: 1, POSITION_JUMP: 1}
+    bench.run(1.0)
+    bench.send(v=np.full(2, 9.0))
+    assert bench.guard.faults[TOO_FAST] == 2
+
+
+def test_a_torque_that_the_slew_rate_holds_back_is_flagged() -> None:
+    bench = Bench(ramp_time=0.0).follow()
+    bench.run(0.5)
+    assert not bench.guard.held_back
+    bench.send(torque=-TORQUE)
+    assert bench.guard.held_back and not bench.guard.saturated
+    bench.run(0.5)
+    assert not bench.guard.held_back
+
+
 @pytest.mark.parametrize('torque', [5.9e3, -5.9e3])
 def test_what_is_within_the_limits_is_no_fault(torque: float) -> None:
     bench = Bench().follow()

@@ -37,6 +37,7 @@ from ros_graph import (
 )
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -124,6 +125,8 @@ class Rig:
         count = len(joints or self.joints)
         self.set(command__mode=mode, command__joints=list(joints),
                  command__max_effort=[1e9] * count, command__max_slew=[1e12] * count)
+        # Other joints are commanded only after somebody has switched them on.
+        assert self.probe.call(SetBool, '~/enable', SetBool.Request(data=True)).success
         # Zeros until one is heard, and the first of the ramp.
         self.probe.wait_for(lambda: any(self.answer(0, 'command')['command'].data),
                             what='a torque')

@@ -379,7 +379,7 @@ OTHER_AND_REFUSED = {
     'command.enable_at_start': (True, 'perhaps'),
     'command.joints': (['joint2', 'joint1'], ['joint1', 'joint1']),
     'command.max_effort': ([20.0, 10.0], [20.0]),
-    'command.max_slew': ([200.0, 100.0], [200.0, -1.0]),
+    'command.max_slew': ([200.0, 100.0], [200.0, 0.0]),
     'command.ramp_time': (1.0, -1.0),
     'command.timeout': (0.1, 0.0),
     'command.policy': ('hold_gravity', 'hope'),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 import numpy as np
@@ -37,7 +37,8 @@ class CommandOutput:
         joints: names of the joints, or motors, in the order of the command.
         hardware_id: name of the robot.
         guard: what decides whether a torque leaves.
-        effortless: those that may not have any torque, because their limit says 0.
+        effortless: those that may not have any torque, because the URDF limits it to 0.
+        unguarded: what cannot be judged because a limit is missing, as sentences.
     """
 
     def __init__(self, model: LiveModel, values: Values,
@@ -67,7 +68,7 @@ class CommandOutput:
         self._message = ArrayMessage(joints=self.joints)
         limits = [joint.limit for joint in model.arm.independent_joints]
         self._joint_effort = np.array([limit.effort for limit in limits])
-        effort = _given(values, 'command.max_effort', self.joints)
+        given_effort = effort = _given(values, 'command.max_effort', self.joints)
         if effort is None:
             effort = (model.largest_actuator_torques(self._joint_effort) if self._drives_motors
                       else self._joint_effort)[self._order]
@@ -89,10 +90,17 @@ class CommandOutput:
                             if joint.kind == 'continuous'])
         self.guard = CommandGuard(self._settings, self._limits)
         self.effortless = tuple(
-            joint for joint, most in zip(self.joints, effort.tolist(), strict=True) if not most)
+            joint for joint, most in zip(self.joints, effort.tolist(), strict=True)
+            if given_effort is None and not most)
+        self.unguarded = tuple(_unguarded(self.joints, self._limits, model.joints))
         self._enabled_at_start: bool = values['command.enable_at_start']
         self._next_tick = 0.0  # steady time [s]
         self._has_commanded = False  # whatever it was
+
+    @property
+    def arm_joints(self) -> tuple[str, ...]:
+        """Names of the arm's joints, in its order."""
+        return self._model.joints
 
     # -- the switch --------------------------------------------------------------------------
 
@@ -151,10 +159,8 @@ class CommandOutput:
             return
         before.let_go(now)
         self.guard.faults = before.guard.faults
-        if is_same_arm:
+        if is_same_arm:  # else nobody has switched on what is commanded now
             self._switch(was_on, now)
-        else:  # nobody has switched on this arm
-            self.start(now)
 
     # -- torques -----------------------------------------------------------------------------
 
@@ -219,6 +225,19 @@ def _commanded(model: LiveModel, given: Sequence[str]) -> tuple[str, ...]:
         raise InvalidArgumentError(
             f'command.joints must be different joints, got {list(commanded)}')
     return commanded
+
+
+def _unguarded(commanded: Sequence[str], limits: GuardLimits, joints: Sequence[str]
+               ) -> Iterator[str]:
+    """Yield what the guard cannot judge: without limits nothing is too much."""
+    def unlimited(names: Sequence[str], most: Array) -> str:
+        return ', '.join(
+            name for name, limit in zip(names, most.tolist(), strict=True) if limit == inf)
+
+    if found := unlimited(commanded, limits.max_effort):
+        yield f'no effort limit: {found} (command.max_effort sets one)'
+    if found := unlimited(joints, limits.max_velocity):
+        yield f'no velocity limit in the URDF: {found} (no jump, no speed is too much)'
 
 
 def _given(values: Values, name: str, joints: Sequence[str]) -> Array | None:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
-from ros_lagdyn.command_guard import CROSS_CHECK, NOT_FINITE, POSITION_JUMP, STALE, TOO_FAST
+from ros_lagdyn.command_guard import (
+    CROSS_CHECK,
+    NOT_FINITE,
+    POSITION_JUMP,
+    STALE,
+    TOO_FAST,
+    State,
+)
 from ros_lagdyn.filtered_derivative import SECOND
 from ros_lagdyn.joint_state_table import NOTES, JointStateTable
 from ros_lagdyn.live_model import LiveModel
@@ -142,10 +149,11 @@ def traffic_status(name: str, hardware_id: str, traffic: Traffic, table: JointSt
 
 
 FAULTS = {
-    STALE: 'no joint state of every commanded joint within {timeout:g} s',
+    STALE: '{joint}: newest joint state {measured:.3f} s old, command.timeout is {timeout:g} s',
     NOT_FINITE: 'a torque, position or velocity is no finite number',
-    POSITION_JUMP: 'a joint is where no velocity that its limit allows can have brought it',
-    TOO_FAST: 'a joint moves faster than {velocity_factor:g} times its velocity limit',
+    POSITION_JUMP: '{joint}: {measured:.3g} away from the joint state before, where no velocity '
+                   'that its limit allows can have brought it',
+    TOO_FAST: '{joint}: velocity {measured:.3g}, more than {velocity_factor:g} times its limit',
     CROSS_CHECK: 'the engines have disagreed for more than {patience:g} s',
 }
 
@@ -153,7 +161,9 @@ FAULTS = {
 def command_fault(command: CommandOutput) -> str:
     """Return the fault that lasts, in words."""
     guard = command.guard
-    return f'command {guard.state.value}: ' + FAULTS[guard.reason].format(**vars(guard.settings))
+    joint = 'no joint state yet' if guard.culprit is None else command.arm_joints[guard.culprit]
+    return f'command {guard.state.value}: ' + FAULTS[guard.reason].format(
+        joint=joint, measured=guard.measured, **vars(guard.settings))
 
 
 def command_status(name: str, command: CommandOutput, topic: str,
@@ -170,6 +180,8 @@ def command_status(name: str, command: CommandOutput, topic: str,
     level, text = DiagnosticStatus.OK, guard.state.value
     if command.mode == OFF:
         text = 'command.mode is off'
+        if guard.is_enabled:
+            text += '; ~/enable is on: another mode starts the motors'
     elif not guard.is_enabled:
         text = 'switched off: ~/enable switches it on'
     if others:
@@ -185,8 +197,15 @@ def command_status(name: str, command: CommandOutput, topic: str,
         if command.effortless:
             text += (f'; the URDF has effort limits of 0 for {", ".join(command.effortless)}: '
                      'command.max_effort sets others')
+    elif command.may_command and guard.held_back and guard.state is State.FOLLOWING:
+        level, text = DiagnosticStatus.WARN, 'following, but the slew rates hold the torque back'
+    elif command.may_command and command.unguarded:
+        level = DiagnosticStatus.WARN
+        text = f'{guard.state.value}, without the guard knowing all limits'
     return status(name, command.hardware_id, level, text, {
         'mode': command.mode, 'state': guard.state.value, 'reason': guard.reason,
-        'saturated': str(guard.saturated).lower(), 'joints': ', '.join(command.joints),
+        'saturated': str(guard.saturated).lower(),
+        'held back by slew rate': str(guard.held_back).lower(),
+        'unguarded': '; '.join(command.unguarded), 'joints': ', '.join(command.joints),
         **{f'faults: {reason}': str(count) for reason, count in guard.faults.items()},
         'other publishers': ', '.join(others)})

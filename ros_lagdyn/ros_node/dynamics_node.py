@@ -46,6 +46,7 @@ from ros_lagdyn.ros_node.running import NO_CLOCK, lacks_clock, run, spare_long_l
 WARN_EVERY = 5.0  # [s], for each kind of warning
 REPORT_EVERY = 1.0  # [s]
 SETTLE_AFTER = 0.1  # [s]
+FAULT_EVERY = 0.1  # [s], at least, between two reports of begins and ends of faults
 PURPOSE = 'Answers joint states with torques, gravity compensation and mass matrix, checked live.'
 
 
@@ -74,6 +75,7 @@ class DynamicsNode(LifecycleNode):
         self._fault = ''  # why the last configuration or description was refused
         self._note = ''  # what was said about the engines last
         self._reason = ''  # of the command's fault that was reported last
+        self._next_fault = 0.0  # steady time [s], when its begin or end may be reported again
         self._next_warning: dict[str, float] = {}  # steady time [s] by kind
         self._declared = Parameters(self, NODE_PARAMETERS)
         values = self._declared.values
@@ -177,6 +179,7 @@ class DynamicsNode(LifecycleNode):
         self._pipeline.outputs.command.start(steady())
         self._reason = ''
         self._is_active = True
+        self._later(SETTLE_AFTER, self._warn_of_missing_limits)
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -272,6 +275,8 @@ class DynamicsNode(LifecycleNode):
             text += f'; payload of {settings.payload_mass:g} kg at {model.payload_frame}'
 
         def settle() -> None:
+            if self._pipeline is None or self._pipeline.model is not model:
+                return  # it was refused after all, or replaced
             if model.note and model.note != self._note:
                 self.get_logger().warning(model.note)
             self._note = model.note
@@ -349,11 +354,12 @@ class DynamicsNode(LifecycleNode):
         if command is None:
             return
         command.tick(steady())
-        if command.guard.reason == self._reason:
-            return
-        self._reason = command.guard.reason
-        if self._reason:
-            self._warn(f'command: {self._reason}', command_fault(command), severe=True)
+        reason, now = command.guard.reason, steady()
+        if bool(reason) == bool(self._reason) or now < self._next_fault:
+            return  # a fault may have one reason now and another then: it is one
+        self._reason, self._next_fault = reason, now + FAULT_EVERY
+        if reason:
+            self.get_logger().error(command_fault(command))
         elif command.may_command:
             self.get_logger().info('command: the fault is over')
         self._diagnose([self._command_status(command)])
@@ -370,7 +376,15 @@ class DynamicsNode(LifecycleNode):
         response.message = ('commands are switched ' + ('on' if request.data else 'off')
                             + (', but command.mode is off' if command.mode == OFF else ''))
         self.get_logger().info(response.message)
+        self._warn_of_missing_limits()
         return response
+
+    def _warn_of_missing_limits(self) -> None:
+        """Say what the guard cannot judge, where torques may go out."""
+        command = self._command
+        if command is not None and command.may_command:
+            for missing in command.unguarded:
+                self.get_logger().warning(f'command: {missing}')
 
     def _command_status(self, command: CommandOutput) -> DiagnosticStatus:
         topic = self._outlets['~/command'].topic_name if self._outlets else ''

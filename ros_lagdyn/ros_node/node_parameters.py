@@ -112,12 +112,12 @@ NODE_PARAMETERS = (
                     'in the order of the arm.'),
     ParameterSpec(
         name='command.max_effort', default=[], entries=float, minimum=0.0, maximum=1e9,
-        description='Largest torque of each commanded joint [Nm] or [N]. Empty: effort limits of '
-                    'the URDF.'),
+        description='Largest torque of each commanded joint [Nm] or [N], in the order of '
+                    'command.joints. Empty: effort limits of the URDF.'),
     ParameterSpec(
-        name='command.max_slew', default=[], entries=float, minimum=0.0, maximum=1e12,
-        description='Fastest change of each commanded torque [Nm/s] or [N/s]. Empty: zero to '
-                    'the largest torque in 0.1 s.'),
+        name='command.max_slew', default=[], entries=float, minimum=1e-3, maximum=1e12,
+        description='Fastest change of each commanded torque [Nm/s] or [N/s], in the order of '
+                    'command.joints. Empty: zero to the largest torque in 0.1 s.'),
     ParameterSpec(
         name='command.ramp_time', default=0.5, minimum=0.0, maximum=1e3,
         description='How long a commanded torque takes from zero to its full size [s], at the '

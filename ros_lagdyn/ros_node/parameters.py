@@ -104,7 +104,7 @@ class ParameterSpec:
         for entry in entries:
             if isinstance(entry, (int, float)) and not isinstance(entry, bool) and not (
                     isfinite(entry) and self.minimum <= entry <= self.maximum):
-                return f'{self.name} must be finite {self.allowed}'.rstrip() + f', got {entry}'
+                return f'{self.name} must be finite, {self.allowed}, got {entry}'
         return None
 
     def descriptor(self) -> ParameterDescriptor:
