@@ -40,6 +40,8 @@ def main() -> int:
                         help='what chooses the input: coverage of the code, by atheris (default '
                         'for urdf, where it is installed), or nothing but the seed')
     options = parser.parse_args()
+    if options.count < 0 or not options.seconds > 0.0:
+        parser.error('--count and --seconds must be positive')
     if not options.count:
         options.count = 100_000 if options.seconds == float('inf') else sys.maxsize
     guided = (options.guide or ('none' if options.what == 'messages' else 'coverage')) != 'none'
