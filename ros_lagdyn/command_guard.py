@@ -36,6 +36,7 @@ SOUND_FOR = 0.1  # [s] without a fault, after which the input is trusted again
 SLACK = 1e-3  # [rad] or [m] that a position may always change: resolution of an encoder
 JITTER = 0.01  # [s] that a joint state may be sampled before or after its time
 LONGEST_STEP = 0.5  # [s]; stamps that lie further apart tell nothing about a velocity
+LONGEST_PAUSE = 0.5  # [s] between two commands; after a longer one the arm is not where it was
 HELD_UP = 0.03  # [s] between two ticks: the process was held up, and so was what it receives
 UNLIMITED = 1e300
 
@@ -121,6 +122,9 @@ class GuardLimits(NamedTuple):
     max_velocity: Array  # (n,) [rad/s] or [m/s]
     fresh_joints: Sequence[int]  # indices of the arm's joints whose age counts
     turning_joints: Collection[int] = ()  # indices of those that may start again after a turn
+    # Whether commands are cut all by the same factor, where each alone would mean other torques
+    # of the joints that they drive together.
+    together: bool = False
 
 
 class Sample(NamedTuple):
@@ -171,6 +175,7 @@ class CommandGuard:
         self._sent = np.zeros(len(limits.max_effort))  # the last command
         self._sent_at = inf  # before the first, no time has passed
         self._torque = self._gravity = self._left_with = self._sent
+        self._share = 0.0  # of the torque that was reached on the ramp
         self._entered = -inf  # when the state began, with _left_with as the command
         self._last: tuple[Array, list[int], list[float]] | None = None  # q, stamps, received
         self._spent = [0.0] * len(limits.max_velocity)  # [s] of the jitter, by each joint
@@ -188,12 +193,15 @@ class CommandGuard:
         self._max_effort = limits.max_effort
         # An infinity times no time is no number.
         self._max_slew = np.minimum(limits.max_slew, UNLIMITED)
-        self._fastest = settings.velocity_factor * limits.max_velocity
+        self._together = limits.together
+        self._fastest = np.array([
+            inf if most == inf else settings.velocity_factor * most
+            for most in limits.max_velocity.tolist()])
         self._fresh = list(limits.fresh_joints)
         self._turning = frozenset(limits.turning_joints)
         self._zeros = np.zeros(len(limits.max_effort))
         # A limit that was lowered counts at once: the way down from here starts within it.
-        self._sent = _clip(self._sent, -self._max_effort, self._max_effort)
+        self._sent = self._within(self._sent)
 
     # -- the person's switch ---------------------------------------------------------------
 
@@ -222,7 +230,9 @@ class CommandGuard:
         self._oldest = sample.received[self._oldest_joint]
         wrong = self._wrong_with(sample, now)
         if not wrong:
-            self._torque, self._gravity = sample.torque.copy(), sample.gravity.copy()
+            self._torque = sample.torque.copy()
+            if not sample.disagrees:
+                self._gravity = sample.gravity.copy()
         # Compared with the next one even if it is wrong: a jump is one fault, not two.
         if wrong != NOT_FINITE:
             self._last = (sample.q.copy(), list(sample.stamps), list(sample.received))
@@ -249,6 +259,9 @@ class CommandGuard:
         self._disagrees_since = min(self._disagrees_since, now) if sample.disagrees else inf
         if now - self._oldest > self.settings.timeout:
             return self._stale(now)
+        if self.state in (State.RAMPING, State.FOLLOWING) and (
+                now - self._sent_at > max(self.settings.timeout, LONGEST_PAUSE)):
+            return self._blame(STALE, self._oldest_joint, now - self._sent_at)
         for numbers in (sample.torque, sample.gravity, sample.q, sample.v):
             if not all(map(isfinite, numbers.tolist())):  # numpy's takes several times as long
                 return self._blame(NOT_FINITE)
@@ -307,12 +320,13 @@ class CommandGuard:
         if self.state is State.WAITING and (sample is None or sample.heard):
             return None  # nobody holds a torque, and whoever listens has a zero
         wanted = self._wanted(now)
-        limited = _clip(wanted, -self._max_effort, self._max_effort)
+        limited = self._within(wanted)
         self.saturated = bool((limited != wanted).any())
         if self.state is not State.STOPPED:  # zero at once needs no gentle way
             # After a longer silence a step is no larger than after the longest that is allowed.
-            step = self._max_slew * min(max(now - self._sent_at, 0.0), self.settings.timeout)
-            wanted, limited = limited, _clip(limited, self._sent - step, self._sent + step)
+            longest = min(self.settings.timeout, LONGEST_STEP)
+            step = self._max_slew * min(max(now - self._sent_at, 0.0), longest)
+            wanted, limited = limited, self._towards(limited, step)
             self.held_back = bool((limited != wanted).any())
         self._sent, self._sent_at = limited, now
         return Command(limited, self.state, self.reason, self.saturated)
@@ -347,7 +361,27 @@ class CommandGuard:
     def _happen(self, event: Event, now: float) -> None:
         after = TRANSITIONS.get((self.state, event))
         if after is not None:
+            if self.state is State.RAMPING:
+                reached = (self._sent_at - self._entered) / (self.settings.ramp_time or 1.0)
+                self._share = min(max(reached, 0.0), 1.0)
+            elif self.state is State.FOLLOWING:
+                self._share = 1.0
             self.state, self._entered, self._left_with = after, now, self._sent
+
+    def _within(self, torque: Array) -> Array:
+        """Return a torque cut by the effort limits."""
+        if self._together:
+            torque = torque * _largest_share(torque, self._max_effort)
+        return _clip(torque, -self._max_effort, self._max_effort)
+
+    def _towards(self, torque: Array, step: Array) -> Array:
+        """Return how far a step from the last command leads to a torque; both within limits."""
+        if not self._together:
+            return _clip(torque, self._sent - step, self._sent + step)
+        way = torque - self._sent
+        # Between two torques within the limits; rounding aside.
+        return _clip(self._sent + way * _largest_share(way, step),
+                     -self._max_effort, self._max_effort)
 
     def _wanted(self, now: float) -> Array:
         """Return what the state asks for, before limits."""
@@ -357,10 +391,16 @@ class CommandGuard:
         if self.state is State.RAMPING:
             return self._torque * (in_state / self.settings.ramp_time)
         if self.state is State.HOLDING:
-            return self._gravity
+            return self._gravity * self._share
         if self.state is State.FADING:
             return self._left_with * (1.0 - in_state / self.settings.fade_time)
         return self._zeros
+
+
+def _largest_share(numbers: Array, most: Array) -> float:
+    """Return the factor, 1 at the most, that makes all numbers at most a size each."""
+    excess = abs(numbers) > most
+    return float((most[excess] / abs(numbers[excess])).min()) if excess.any() else 1.0
 
 
 def _clip(numbers: Array, lower: Array, upper: Array) -> Array:

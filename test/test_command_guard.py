@@ -15,6 +15,7 @@ import pytest
 from ros_lagdyn.command_guard import (
     CROSS_CHECK,
     JITTER,
+    LONGEST_PAUSE,
     NOT_FINITE,
     POLICIES,
     POSITION_JUMP,
@@ -194,7 +195,7 @@ def test_no_command_changes_faster_than_its_slew_rate() -> None:
 def test_after_a_silence_a_step_is_no_larger_than_the_timeout_allows() -> None:
     bench = Bench(ramp_time=0.0, max_slew=SLEW / 10.0).follow()
     before = bench.run(1.0)[-1].torque
-    command = bench.send(10.0, torque=-TORQUE)
+    command = bench.send(0.4, torque=-TORQUE)
     most = SLEW / 10.0 * bench.guard.settings.timeout
     assert (most < abs(TORQUE)).all()
     np.testing.assert_allclose(command.torque, np.clip(-TORQUE, before - most, before + most))
@@ -427,10 +428,25 @@ def test_a_process_that_was_held_up_is_no_silent_robot() -> None:
     """Joint states that came meanwhile are delivered only after the first look at the time."""
     bench = Bench().follow()
     bench.silence(2 * TICK)
-    bench.now += 1.0
+    bench.now += 0.8 * LONGEST_PAUSE
     assert bench.guard.tick(bench.now) is None
     assert bench.send().reason == ''
     assert bench.guard.state is State.FOLLOWING
+
+
+@pytest.mark.parametrize('ramps', [True, False])
+def test_after_a_long_pause_of_the_process_itself_the_ramp_begins_anew(ramps: bool) -> None:
+    """Whatever was commanded meanwhile, the arm is elsewhere now: as after any silence."""
+    bench = Bench(ramp_time=1.0)
+    bench.run(0.5)
+    if not ramps:
+        bench.run(1.0)
+    bench.now += 1.1 * LONGEST_PAUSE
+    command = bench.send()
+    assert (command.reason, command.state) == (STALE, State.FADING)
+    assert bench.guard.measured > LONGEST_PAUSE
+    states = [one.state for one in bench.run(SOUND_FOR + 0.1)]
+    assert State.RAMPING in states and State.FOLLOWING not in states
 
 
 def test_a_process_that_is_held_up_all_the_time_notices_silence_all_the_same() -> None:
@@ -489,6 +505,44 @@ def test_what_was_held_may_be_dropped_at_once() -> None:
     commands = bench.follow().silence(1.0)
     assert bench.guard.state is State.STOPPED
     assert not commands[-1].torque.any()
+
+
+def test_what_is_held_after_a_fault_on_the_ramp_is_no_more_than_was_reached() -> None:
+    """The ramp from zero would be none otherwise."""
+    bench = Bench(policy='hold_gravity', ramp_time=1.0, hold_time=1.0)
+    bench.run(0.2)
+    held = [one for one in bench.silence(0.8) if one.state is State.HOLDING]
+    assert len(held) > 50
+    assert all((abs(one.torque) <= 0.25 * abs(GRAVITY)).all() for one in held)
+    np.testing.assert_allclose(held[-1].torque, 0.2 * GRAVITY, atol=0.05)
+
+
+def test_what_is_held_is_no_gravity_of_engines_that_disagreed() -> None:
+    bench = Bench(policy='hold_gravity', patience=0.1).follow()
+    wrong = np.array([-9.0, 3.5])
+    commands = bench.run(0.3, disagrees=True, gravity=wrong)
+    assert commands[-1].state is State.HOLDING
+    np.testing.assert_allclose(commands[-1].torque, GRAVITY)
+
+
+def test_commands_that_belong_together_are_cut_by_the_same_factor() -> None:
+    """Effort and slew: between two torques of the motors that suit the joints, all do."""
+    limits = LIMITS._replace(together=True, max_slew=np.array([400.0, 20.0]))
+    bench = Bench(ramp_time=0.0)
+    bench.guard.use(bench.guard.settings, limits)
+    bench.run(0.5)
+    torque = np.array([20.0, -2.0])
+    before = bench.send().torque
+    for _ in range(50):
+        now = bench.send(torque=torque).torque
+        way, whole = now - before, np.array([10.0, -1.0]) - before
+        np.testing.assert_allclose(way[0] * whole[1], way[1] * whole[0], atol=1e-9)
+        assert (abs(way) <= limits.max_slew * STEP + 1e-9).all()
+        before = now
+    for _ in range(200):
+        now = bench.send(torque=torque).torque
+    np.testing.assert_allclose(now, [10.0, -1.0])
+    assert bench.guard.saturated
 
 
 def test_what_is_held_is_the_gravity_of_the_last_sound_sample() -> None:

@@ -13,7 +13,12 @@ pytest.importorskip('rclpy', reason='rclpy is not installed: no messages to send
 
 from ros_lagdyn.command_guard import State
 from ros_lagdyn.live_model import LiveModel, Settings
-from ros_lagdyn.ros_node.command_output import LET_GO, LET_GO_EVERY, CommandOutput
+from ros_lagdyn.ros_node.command_output import (
+    HEARD_WITHIN,
+    LET_GO,
+    LET_GO_EVERY,
+    CommandOutput,
+)
 from ros_lagdyn.ros_node.node_parameters import NODE_PARAMETERS
 
 DEFAULTS = {spec.name: spec.default for spec in NODE_PARAMETERS}
@@ -168,3 +173,103 @@ def test_an_effort_limit_of_zero_is_the_urdfs_only_where_it_is() -> None:
     none = TWO_LINK.replace('effort="80"', 'effort="0"')
     assert none != TWO_LINK
     assert output_of(none).effortless == ('joint1',)
+
+
+def motors(urdf: str = TWO_LINK, controller: Controller | None = None, **values: Any
+           ) -> CommandOutput:
+    """Return the output for two motors, the first of which also moves the second joint back."""
+    controller = controller or Controller()
+    named = {name.replace('__', '.'): value for name, value in values.items()}
+    model = LiveModel(urdf, Settings(
+        actuation=(1.0, 0.0, -1.0, 1.0), actuators=('base', 'remote')))
+    return CommandOutput(
+        model, {**DEFAULTS, 'command.mode': 'gravity', 'command.joints': ['base', 'remote'],
+                **named}, controller.take, controller.is_heard)
+
+
+B = np.array([[1.0, 0.0], [-1.0, 1.0]])  # joint torques = B motor torques
+JOINT_LIMITS = np.array([80.0, 10.0])  # [Nm], of the URDF
+
+
+@pytest.mark.parametrize('policy', ['fade', 'hold_gravity'])
+def test_motors_never_take_a_joint_above_its_limit(policy: str) -> None:
+    """Following torques that leap beyond all limits, and after the silence that follows."""
+    controller = Controller()
+    output = motors(controller=controller, command__policy=policy, command__timeout=0.1)
+    output.enable(True, 0.0)
+    now = follow(output, np.array([300.0, -300.0]), 0.0)
+    assert output.guard.saturated
+    np.testing.assert_allclose(B @ controller.commands[-1], [80.0, -10.0])
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        now = follow(output, rng.uniform(-2.0, 2.0, 2) * JOINT_LIMITS, now, 0.01)
+    for _ in range(200):
+        now += 0.01
+        output.tick(now)
+    joints = np.array(controller.commands) @ B.T
+    assert (abs(joints) <= JOINT_LIMITS * (1.0 + 1e-9)).all()
+    assert abs(joints).max(axis=0) == pytest.approx(JOINT_LIMITS)
+
+
+def test_every_joint_must_be_fresh_where_motors_drive_them() -> None:
+    """One motor alone moves both joints."""
+    output = motors(command__joints=['remote'])
+    output.enable(True, 0.0)
+    now = follow(output, np.ones(2), 0.0)
+    table = Table(now)
+    table.received = [now, now - 0.06]
+    output.update(table, np.ones(2), np.ones(2), disagrees=False, now=now)  # type: ignore
+    assert output.guard.reason == 'stale'
+
+
+def test_by_default_a_torque_takes_a_tenth_of_a_second_from_zero_to_its_limit() -> None:
+    controller = Controller()
+    output = output_of(controller=controller, command__ramp_time=0.0)
+    output.enable(True, 0.0)
+    follow(output, JOINT_LIMITS, 0.0, 0.3)
+    sent = np.array(controller.commands)
+    rises = np.diff(sent, axis=0)
+    np.testing.assert_allclose(rises.max(axis=0), JOINT_LIMITS * 0.002 / 0.1)
+    np.testing.assert_allclose(sent[-1], JOINT_LIMITS)
+
+
+def test_a_velocity_limit_of_zero_is_none() -> None:
+    """Exporters of CAD programs write it for "not known"."""
+    text = TWO_LINK.replace('velocity="3"', 'velocity="0"')
+    assert text != TWO_LINK
+    output = output_of(text)
+    assert 'joint1' in output.unguarded[0] and 'joint2' not in output.unguarded[0]
+    output.enable(True, 0.0)
+    now = follow(output, np.ones(2), 0.0)
+    table = Table(now + 0.002)
+    table.v = np.array([50.0, 0.0])
+    output.update(table, np.ones(2), np.ones(2), disagrees=False, now=now + 0.002)  # type: ignore
+    assert output.guard.reason == ''
+
+
+def test_what_was_switched_off_stays_off_through_a_change_of_mode() -> None:
+    """And what was on stays on, with the faults that were counted."""
+    for on in (False, True):
+        before = output_of(command__enable_at_start=True)
+        before.start(0.0)
+        now = follow(before, np.ones(2), 0.0)
+        before.guard.faults['stale'] = 3
+        before.enable(on, now)
+        off = output_of(command__mode='off')
+        off.take_over(before, now)
+        again = output_of(command__enable_at_start=True)
+        again.take_over(off, now)
+        assert again.guard.is_enabled is on
+        assert again.guard.faults['stale'] == 3
+
+
+def test_a_subscriber_that_is_silent_for_long_holds_up_nobody() -> None:
+    """A recorder that was stopped beside a sound controller, say."""
+    controller = Controller()
+    controller.hears = False
+    output = output_of(controller=controller)
+    output.enable(True, 0.0)
+    now = follow(output, np.ones(2), 0.0, HEARD_WITHIN - 0.1)
+    assert output.is_waiting
+    follow(output, np.ones(2), now, 0.2)
+    assert output.guard.state is State.RAMPING

@@ -46,7 +46,7 @@ class Served(Node):
         self.longest_wait = 0.1
         self.create_subscription(
             String, 'text', lambda message: self.texts.append(message.data), RELIABLE)
-        self.create_service(Trigger, 'trigger', self.serve)
+        self.switch = self.create_service(Trigger, 'trigger', self.serve)
 
     def tick(self) -> None:
         self.ticks += 1
@@ -258,13 +258,26 @@ def test_joint_states_are_taken_while_a_callback_waits_for_its_work(
             pass  # as busy as the building of a model
         return 'done'
 
-    assert while_serving(node, work, lambda: False) == 'done'
+    assert while_serving(node, work, lambda: False, node.switch) == 'done'
     assert len(node.seen) >= 100 and node.ticks > 0
+
+
+def test_the_switch_is_served_while_a_callback_waits_for_its_work(loop: Loop) -> None:
+    """Nobody waits for a model to be built before the motors can be switched off."""
+    client = loop.probe.node.create_client(Trigger, '/trigger')
+    loop.probe.wait_for(client.service_is_ready)
+    future = client.call_async(Trigger.Request())
+
+    def work() -> None:
+        loop.probe.wait_for(future.done, what='the answer')
+
+    while_serving(loop.node, work, lambda: False, loop.node.switch)
+    assert future.result().success
 
 
 def test_an_error_of_the_work_reaches_the_callback(loop: Loop) -> None:
     with pytest.raises(ZeroDivisionError):
-        while_serving(loop.node, lambda: 1 / 0, lambda: False)
+        while_serving(loop.node, lambda: 1 / 0, lambda: False, loop.node.switch)
 
 
 def test_work_is_not_waited_for_when_the_process_is_to_end(loop: Loop) -> None:
@@ -272,7 +285,8 @@ def test_work_is_not_waited_for_when_the_process_is_to_end(loop: Loop) -> None:
     gate = threading.Event()
     try:
         with pytest.raises(InterruptedError):
-            while_serving(loop.node, lambda: gate.wait(DEADLINE), lambda: loop.node.ticks > 3)
+            while_serving(loop.node, lambda: gate.wait(DEADLINE),
+                          lambda: loop.node.ticks > 3, loop.node.switch)
     finally:
         gate.set()
 
@@ -280,5 +294,6 @@ def test_work_is_not_waited_for_when_the_process_is_to_end(loop: Loop) -> None:
 def test_without_a_lane_the_work_is_just_done(loop: Loop) -> None:
     """In the same thread: nobody could be served."""
     loop.node.fast_lane = None
-    thread = while_serving(loop.node, threading.current_thread, lambda: True)
+    thread = while_serving(
+        loop.node, threading.current_thread, lambda: True, loop.node.switch)
     assert thread is threading.current_thread()

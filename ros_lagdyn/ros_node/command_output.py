@@ -26,6 +26,7 @@ from ros_lagdyn.ros_node.parameters import OFF, Values
 TICK = 0.01  # [s], between two looks at the time
 LET_GO = 1.0  # [s], how long the last zeros are repeated to who does not answer
 LET_GO_EVERY = 0.05  # [s]
+HEARD_WITHIN = 3.0  # [s], after which a subscriber that acknowledges nothing holds up nobody
 FULL_EFFORT_IN = 0.1  # [s], from zero: the slew rate where none is given
 
 
@@ -86,6 +87,7 @@ class CommandOutput:
             max_velocity=np.array([limit.velocity or inf for limit in limits]),
             fresh_joints=range(len(model.joints)) if self._drives_motors else self._order.tolist(),
             # Some drivers count continuous joints from -pi to pi, over and over.
+            together=self._drives_motors,
             turning_joints=[index for index, joint in enumerate(model.arm.independent_joints)
                             if joint.kind == 'continuous'])
         self.guard = CommandGuard(self._settings, self._limits)
@@ -95,6 +97,7 @@ class CommandOutput:
         self.unguarded = tuple(_unguarded(self.joints, self._limits, model.joints))
         self._enabled_at_start: bool = values['command.enable_at_start']
         self._next_tick = 0.0  # steady time [s]
+        self._silent_since = inf  # that a subscriber acknowledges nothing, steady [s]
         self._has_commanded = False  # whatever it was
 
     @property
@@ -180,13 +183,15 @@ class CommandOutput:
         is_cut = False
         if self._drives_motors:
             # Motors have no limits in a URDF, but the joints that they drive have.
-            within = np.minimum(np.maximum(torque, -self._joint_effort), self._joint_effort)
-            is_cut = bool((within != torque).any())
-            torque, gravity = (self._model.actuator_torques(tau) for tau in (within, gravity))
+            most = self._joint_effort
+            is_cut = bool((abs(torque) > most).any())
+            torque, gravity = (
+                self._model.actuator_torques(np.minimum(np.maximum(tau, -most), most))
+                for tau in (torque, gravity))
         command = self.guard.update(Sample(
             q=table.q, v=table.v, stamps=table.stamps, received=table.received,
             torque=torque[self._order], gravity=gravity[self._order], disagrees=disagrees,
-            heard=not self.is_waiting or bool(self._has_commanded and self._is_heard(0.0))), now)
+            heard=not self.is_waiting or self._has_listener(now)), now)
         self.guard.saturated |= is_cut
         if command is not None:
             self._send(command.torque)
@@ -199,6 +204,15 @@ class CommandOutput:
         command = self.guard.tick(now)
         if command is not None:
             self._send(command.torque)
+
+    def _has_listener(self, now: float) -> bool:
+        """Say whether every subscriber has a command; one that is silent for long counts, too."""
+        heard = self._is_heard(0.0) if self._has_commanded else None
+        if heard is not False:
+            self._silent_since = inf
+            return bool(heard)
+        self._silent_since = min(self._silent_since, now)
+        return now - self._silent_since > HEARD_WITHIN
 
     def _send(self, torque: Array) -> None:
         self._message.data[:] = torque

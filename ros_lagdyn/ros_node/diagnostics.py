@@ -184,10 +184,7 @@ def command_status(name: str, command: CommandOutput, topic: str,
             text += '; ~/enable is on: another mode starts the motors'
     elif not guard.is_enabled:
         text = 'switched off: ~/enable switches it on'
-    if others:
-        level = DiagnosticStatus.ERROR if command.may_command else DiagnosticStatus.WARN
-        text = f'others publish on {topic}, too: {", ".join(others)}'
-    elif command.may_command and guard.reason:
+    if command.may_command and guard.reason:
         level, text = DiagnosticStatus.ERROR, command_fault(command)
     elif command.is_waiting:
         level = DiagnosticStatus.WARN
@@ -202,6 +199,10 @@ def command_status(name: str, command: CommandOutput, topic: str,
     elif command.may_command and command.unguarded:
         level = DiagnosticStatus.WARN
         text = f'{guard.state.value}, without the guard knowing all limits'
+    if others:
+        level = DiagnosticStatus.ERROR if command.may_command else max(
+            level, DiagnosticStatus.WARN)
+        text = f'others publish on {topic}, too: {", ".join(others)}; {text}'
     return status(name, command.hardware_id, level, text, {
         'mode': command.mode, 'state': guard.state.value, 'reason': guard.reason,
         'saturated': str(guard.saturated).lower(),

@@ -83,7 +83,7 @@ class DynamicsNode(LifecycleNode):
         self._declared.accept = self._accept
         survive_requests(self)
         self._starts_itself = values['autostart']
-        self.create_service(SetBool, '~/enable', self._on_enable)
+        self._switch = self.create_service(SetBool, '~/enable', self._on_enable)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         # A simulated clock may stand, or not be there at all: reports come all the same.
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -264,7 +264,7 @@ class DynamicsNode(LifecycleNode):
 
         try:
             # Commands go on, and faults are noticed, however long it takes.
-            model, seconds = while_serving(self, build, self.is_ending)
+            model, seconds = while_serving(self, build, self.is_ending, self._switch)
         except InterruptedError as error:
             raise LagdynError(f'no new model: {error}') from None
         text = (f'robot "{model.arm.name}" with joints {", ".join(model.joints)}: '
@@ -338,6 +338,8 @@ class DynamicsNode(LifecycleNode):
                 values[name] != old[name] for name in values if name not in WITHOUT_MODEL):
             model = self._tested_model(text, values)
         outputs = self._outputs(model, values)
+        if model is previous.model:
+            outputs.cross_check.take_over(previous.cross_check)
         if self._is_active:
             outputs.command.take_over(previous.command, steady())
             if not outputs.has_markers:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 from rclpy.node import Node
+from rclpy.service import Service
 from rclpy.subscription import Subscription
 
 Info = Mapping[str, Any]
@@ -75,8 +76,9 @@ def spin(node: Any, until: Callable[[], bool]) -> None:
         executor.shutdown(timeout_sec=0.0)
 
 
-def while_serving(node: Any, work: Callable[[], Result], until: Callable[[], bool]) -> Result:
-    """Return what `work` returns; meanwhile the fast lane of the node is served, and nothing else.
+def while_serving(node: Any, work: Callable[[], Result], until: Callable[[], bool],
+                  service: Service) -> Result:
+    """Return what `work` returns; meanwhile the fast lane and a service of the node are served.
 
     For callbacks that take longer than an arm can be left alone. The work is done in a thread of
     its own, so it must not touch the node.
@@ -85,6 +87,7 @@ def while_serving(node: Any, work: Callable[[], Result], until: Callable[[], boo
         node: as for spin(); where it has no fast lane, the work is just done.
         work: what takes long.
         until: asked all the time; once it says so, the work counts no longer.
+        service: what cannot wait until the work is done.
 
     Raises:
         InterruptedError: `until` has said so before the work was done.
@@ -103,21 +106,31 @@ def while_serving(node: Any, work: Callable[[], Result], until: Callable[[], boo
 
     # Not waited for at the end of the process: it may be long.
     thread = threading.Thread(target=do, daemon=True)
-    with lane.handle, node.context.handle, _short_turns():
-        wait_set = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, node.context.handle)
+    with lane.handle, service.handle, node.context.handle, _short_turns():
+        wait_set = _rclpy.WaitSet(1, 0, 0, 0, 1, 0, node.context.handle)
         thread.start()
         while thread.is_alive():
             if until() or not node.context.ok():
                 raise InterruptedError('the process is to end')
             wait_set.clear_entities()
             wait_set.add_subscription(lane.handle)
+            wait_set.add_service(service.handle)
             wait_set.wait(int(1e9 * WORK_LOOK_UP))
             if wait_set.get_ready_entities('subscription'):
                 node.take_fast_lane()
             node.tick()
+            if wait_set.get_ready_entities('service'):
+                _answer(service)
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _answer(service: Service) -> None:
+    """Answer a request that waits, as the executor would."""
+    request, header = service.handle.service_take_request(service.srv_type.Request)
+    if header is not None:
+        service.send_response(service.callback(request, service.srv_type.Response()), header)
 
 
 @contextmanager

@@ -108,6 +108,10 @@ class CrossCheckMessage:
         if self._of_period is None or worst > self._worst_of_period:
             self._of_period, self._worst_of_period = found, worst
 
+    def take_over(self, before: CrossCheckMessage) -> None:
+        """Begin with the last judgement of another one about the same engines."""
+        self._status.level, self._status.message = before._status.level, before._status.message
+
     @property
     def is_error(self) -> bool:
         """Say whether the engines disagreed at the last comparison by more than they may."""

@@ -136,7 +136,7 @@ NODE_PARAMETERS = (
         name='command.hold_time', default=1.0, minimum=0.0, maximum=1e3,
         description='How long gravity is held after a fault [s], with policy hold_gravity.'),
     ParameterSpec(
-        name='command.velocity_factor', default=1.5, minimum=0.0, maximum=1e6,
+        name='command.velocity_factor', default=1.5, minimum=1e-3, maximum=1e6,
         description='How many times its velocity limit a joint may move before it is a fault.'),
     ParameterSpec(
         name='markers.enabled', default=False,

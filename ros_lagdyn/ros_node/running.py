@@ -64,7 +64,7 @@ def _init(arguments: list[str]) -> str:
 
 def run(program: str, purpose: str, make_node: Callable[[], Any],
         arguments: list[str] | None) -> int:
-    """Make a node and serve it until SIGINT or SIGTERM.
+    """Make a node and serve it until SIGINT, SIGTERM or SIGHUP, which a closed terminal sends.
 
     The node has what fast_lane.spin() needs, and an attribute `is_ending` for a function that says
     whether a signal has come. Where it has `close()`, that is called while it can still publish.
@@ -74,7 +74,9 @@ def run(program: str, purpose: str, make_node: Callable[[], Any],
     """
     given = sys.argv if arguments is None else [program, *arguments]
     signalled: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # started with nohup: a terminal that closes ends nothing
         signal.signal(number, lambda number, frame: signalled.append(number))
     node = None
     try:
@@ -99,8 +101,10 @@ def run(program: str, purpose: str, make_node: Callable[[], Any],
     try:
         fast_lane.spin(node, until=node.is_ending)
     finally:  # an exception in a callback ends the process, but not before it has let go
-        if hasattr(node, 'close'):
-            node.close()
-        node.destroy_node()
-        rclpy.try_shutdown()
+        try:
+            if hasattr(node, 'close'):
+                node.close()
+        finally:
+            node.destroy_node()
+            rclpy.try_shutdown()
     return 0
