@@ -280,6 +280,14 @@ class Graph:
 
         return float(self.until(found, what=f'the driver to say: {said}').split()[2])
 
+    def matched(self) -> float:
+        """Wait until the driver has found the node, and return when it did [s]."""
+        def found() -> str:
+            return next((line for line in self.driver.output().splitlines(keepends=True)
+                         if line.startswith('matched ') and line.endswith('\n')), '')
+
+        return float(self.until(found, what='the driver to find the node').split()[1])
+
     def enable(self, on: bool = True) -> None:
         """Turn the person's switch."""
         response = self.probe.call(SetBool, '~/enable', SetBool.Request(data=on))

@@ -4,9 +4,9 @@
     python joint_state_driver.py <settings.json> [--ros-args ...]
 
 The file is read again whenever it is replaced; its keys are those of DEFAULTS. Whenever it has
-been taken, a line `applied <serial> <monotonic time>` is printed: all that was sent before had the
-settings before. SIGKILL and SIGSTOP do to it what they do to any driver. It ends with the process
-that has started it.
+been taken, a line `applied <serial> <monotonic time>` is printed: all that was sent before had
+the settings before. `matched <monotonic time>` is printed when somebody listens. SIGKILL and
+SIGSTOP do to it what they do to any driver. It ends with the process that has started it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Driver(Node):
 
     def run(self) -> None:
         """Publish until the process that started this one has ended."""
-        parent = os.getppid()
+        parent, is_matched = os.getppid(), False
         due = next_clock = next_look = time.monotonic()
         while os.getppid() == parent:
             now = time.monotonic()
@@ -70,6 +70,9 @@ class Driver(Node):
                 next_look = now + LOOK_UP
                 if self._look():
                     due = now
+            if not is_matched and self._states.get_subscription_count():
+                is_matched = True
+                print(f'matched {now!r}', flush=True)
             self._move_clock(now)
             if self._settings['clock'] and now >= next_clock:
                 next_clock = now + CLOCK_PERIOD

@@ -35,7 +35,7 @@ from ros_lagdyn.ros_node.command_output import LET_GO
 
 ENABLED = {'robot_description': TWO_LINK, 'command.enable_at_start': True}
 END = LET_GO + BUSY  # [s], from a signal to the end
-ENDS = {'SIGINT': signal.SIGINT, 'SIGTERM': signal.SIGTERM}
+ENDS = {'SIGINT': signal.SIGINT, 'SIGTERM': signal.SIGTERM, 'SIGHUP': signal.SIGHUP}
 # Where an exception comes from, and after how many calls of it.
 MISTAKES = {
     'answers': ('pipeline:Pipeline._answer', 400),
