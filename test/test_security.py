@@ -68,6 +68,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Probe]:
 def used(probe: Probe, node: str) -> Rights:
     """Return what a node does, as the ROS graph shows it."""
     ask = probe.node
+    probe.wait_for(lambda: node in ask.get_node_names(), what=f'{node} in the graph')
     found = {
         'publish': ask.get_publisher_names_and_types_by_node,
         'subscribe': ask.get_subscriber_names_and_types_by_node,
