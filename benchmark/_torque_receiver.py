@@ -24,6 +24,7 @@ from rclpy.qos import QoSProfile
 from rclpy.signals import SignalHandlerOptions
 from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 
 QUIET = 200_000_000  # [ns]; when nothing has come for so long, nothing more will
 
@@ -35,6 +36,9 @@ class Ear:
         self.topic = f'/{namespace}/lagdyn/inverse_dynamics'
         self._subscription: Subscription = node.create_subscription(
             JointState, self.topic, lambda message: None, QoSProfile(depth=10_000))
+        # Somebody must hear the commands, else there is no torque in them. Nobody reads them.
+        node.create_subscription(
+            Float64MultiArray, f'/{namespace}/lagdyn/command', lambda message: None, 1)
         self._wait_set = _rclpy.WaitSet(1, 0, 0, 0, 0, 0, node.context.handle)
 
     def arrivals(self, timeout: int) -> list[tuple[int, int]]:

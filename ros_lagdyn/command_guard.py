@@ -177,7 +177,8 @@ class CommandGuard:
         self._torque = self._gravity = self._left_with = self._sent
         self._share = 0.0  # of the torque that was reached on the ramp
         self._entered = -inf  # when the state began, with _left_with as the command
-        self._last: tuple[Array, list[int], list[float]] | None = None  # q, stamps, received
+        # q, stamps, received
+        self._last: tuple[list[float], list[int], list[float]] | None = None
         self._spent = [0.0] * len(limits.max_velocity)  # [s] of the jitter, by each joint
         self._oldest = -inf  # when the oldest of the fresh joints was received
         self._oldest_joint: int | None = None
@@ -194,9 +195,9 @@ class CommandGuard:
         # An infinity times no time is no number.
         self._max_slew = np.minimum(limits.max_slew, UNLIMITED)
         self._together = limits.together
-        self._fastest = np.array([
-            inf if most == inf else settings.velocity_factor * most
-            for most in limits.max_velocity.tolist()])
+        # Lists: for a few numbers Python takes a fraction of numpy's time.
+        self._fastest = [inf if most == inf else settings.velocity_factor * most
+                         for most in limits.max_velocity.tolist()]
         self._fresh = list(limits.fresh_joints)
         self._turning = frozenset(limits.turning_joints)
         self._zeros = np.zeros(len(limits.max_effort))
@@ -235,7 +236,7 @@ class CommandGuard:
                 self._gravity = sample.gravity.copy()
         # Compared with the next one even if it is wrong: a jump is one fault, not two.
         if wrong != NOT_FINITE:
-            self._last = (sample.q.copy(), list(sample.stamps), list(sample.received))
+            self._last = (sample.q.tolist(), list(sample.stamps), list(sample.received))
         return self._command(wrong, now, sample)
 
     def tick(self, now: float) -> Command | None:
@@ -267,10 +268,10 @@ class CommandGuard:
                 return self._blame(NOT_FINITE)
         if self._jumped(sample):
             return POSITION_JUMP
-        excess = abs(sample.v) - self._fastest
-        if (excess > 0.0).any():
-            joint = int(excess.argmax())
-            return self._blame(TOO_FAST, joint, float(sample.v[joint]))
+        for joint, (velocity, fastest) in enumerate(
+                zip(sample.v.tolist(), self._fastest, strict=True)):
+            if abs(velocity) > fastest:
+                return self._blame(TOO_FAST, joint, velocity)
         if now - self._disagrees_since > self.settings.patience:
             return self._blame(CROSS_CHECK)
         return ''
@@ -293,8 +294,9 @@ class CommandGuard:
             return False
         q, stamps, received = self._last
         jumped = False
-        for j, fastest in enumerate(self._fastest.tolist()):
-            way = abs(float(sample.q[j]) - float(q[j]))
+        for j, (position, fastest) in enumerate(
+                zip(sample.q.tolist(), self._fastest, strict=True)):
+            way = abs(position - q[j])
             if way > pi and j in self._turning:
                 way = min(way % (2.0 * pi), -way % (2.0 * pi))
             if way <= SLACK and not self._spent[j]:
@@ -321,13 +323,13 @@ class CommandGuard:
             return None  # nobody holds a torque, and whoever listens has a zero
         wanted = self._wanted(now)
         limited = self._within(wanted)
-        self.saturated = bool((limited != wanted).any())
+        self.saturated = limited.tolist() != wanted.tolist()
         if self.state is not State.STOPPED:  # zero at once needs no gentle way
             # After a longer silence a step is no larger than after the longest that is allowed.
             longest = min(self.settings.timeout, LONGEST_STEP)
             step = self._max_slew * min(max(now - self._sent_at, 0.0), longest)
             wanted, limited = limited, self._towards(limited, step)
-            self.held_back = bool((limited != wanted).any())
+            self.held_back = limited.tolist() != wanted.tolist()
         self._sent, self._sent_at = limited, now
         return Command(limited, self.state, self.reason, self.saturated)
 
