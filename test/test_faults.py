@@ -120,7 +120,7 @@ def fades(arm: Graph, since: float, reason: str, within: float) -> float:
     assert begin.at - since < within
     assert zero.at - since < within + FADE
     # What the machine did to the moment of the fault it does not do to the fade as well.
-    assert FADE - STALL < zero.at - begin.at < FADE + STALL
+    assert FADE - STALL < zero.at - begin.at < FADE + 2.0 * STALL
     assert arm.status(is_error(reason), since).at - since < within
     down = np.array([one.torque for one in arm.record.since(begin.at) if one.at <= zero.at])
     assert (np.diff(abs(down), axis=0) <= 1e-9).all(), 'it fades, and never comes back'

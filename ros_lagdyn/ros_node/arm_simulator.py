@@ -49,6 +49,7 @@ QUIET = 5.0  # [s] between two warnings of the same kind
 # Brakes open when the torque can be trusted: it has been the largest so far, but for a hundredth,
 # for a while. One that still ramps up from zero would drop the arm.
 GROWN_FOR = 0.2  # [s]
+GROWING_FOR = 1.0  # [s], where the last command was still growing: a pause of a busy machine
 GROWTH = 0.01
 
 PARAMETERS = (
@@ -168,6 +169,7 @@ class ArmSimulator(Node):
         self._diverged = False  # since the last command
         self._largest: float | None = None  # [Nm] or [N] of any joint, while braked
         self._grown_since = 0.0  # steady time [s]
+        self._is_growing = False  # at the last command
         self._last: int | None = None  # [ns], node clock at the last tick
         self._message = JointMessage((), Header())
 
@@ -291,14 +293,17 @@ class ArmSimulator(Node):
     def _prove(self, torques: Array, now: float) -> None:
         """Note since when torques have not grown."""
         largest = float(abs(torques).max())
-        if self._largest is None or largest > (1.0 + GROWTH) * self._largest:
+        self._is_growing = (
+            self._largest is not None and largest > (1.0 + GROWTH) * self._largest)
+        if self._largest is None or self._is_growing:
             self._largest, self._grown_since = largest, now
 
     def _release(self, simulation: ArmSimulation) -> None:
         """Open the brakes if it is time: what they held or stopped starts from rest."""
         if not self._braked or self._largest is None or self._diverged:
             return
-        if time.monotonic() >= self._grown_since + GROWN_FOR:
+        wait = GROWING_FOR if self._is_growing else GROWN_FOR
+        if time.monotonic() >= self._grown_since + wait:
             self._braked = False
             simulation.v = np.zeros_like(simulation.v)
 
