@@ -86,8 +86,8 @@ class CommandOutput:
             # Exporters of CAD programs write a velocity of 0 for "not known".
             max_velocity=np.array([limit.velocity or inf for limit in limits]),
             fresh_joints=range(len(model.joints)) if self._drives_motors else self._order.tolist(),
-            # Some drivers count continuous joints from -pi to pi, over and over.
             together=self._drives_motors,
+            # Some drivers count continuous joints from -pi to pi, over and over.
             turning_joints=[index for index, joint in enumerate(model.arm.independent_joints)
                             if joint.kind == 'continuous'])
         self.guard = CommandGuard(self._settings, self._limits)

@@ -355,8 +355,9 @@ class DynamicsNode(LifecycleNode):
         command = self._command
         if command is None:
             return
-        command.tick(steady())
-        reason, now = command.guard.reason, steady()
+        now = steady()
+        command.tick(now)
+        reason = command.guard.reason
         if bool(reason) == bool(self._reason) or now < self._next_fault:
             return  # a fault may have one reason now and another then: it is one
         self._reason, self._next_fault = reason, now + FAULT_EVERY
